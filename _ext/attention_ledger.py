@@ -1,0 +1,139 @@
+"""The book's Sphinx extension: pages show the outputs of their goldens, and nothing is executed.
+
+Before the build the execution cache is filled with each page's code cells and its golden's outputs; a page whose code
+differs from its golden stops the build. After it, Colab, Binder and the download button offer the golden, and what no
+page can load is pruned from the site.
+"""
+
+import html
+import re
+import shutil
+from pathlib import Path
+from urllib.parse import unquote
+
+import nbformat
+from jupyter_cache import get_cache
+from jupyter_cache.base import CacheBundleIn
+from myst_nb.core.read import read_myst_markdown_notebook
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+
+INK = "#010203"
+NOT_FOR_SPHINX = ("application/vnd.attnledger.claims+json", "application/vnd.attnledger.cited+json")
+# what a page with TeX input and HTML output loads; the rest of MathJax and the source maps are pruned
+MATHJAX = ("mathjax/tex-chtml.js", "mathjax/output/chtml/fonts/woff-v2/", "mathjax/input/tex/extensions/")
+_DRAWING = re.compile(r'<img class="drawing" alt="([^"]*)" width="(\d+)" src="data:image/svg\+xml,([^"]*)"[^>]*>')
+
+
+def golden_of(app: Sphinx, docname: str) -> Path | None:
+    """The golden of a page; None for a document that is not executed."""
+    source = Path(app.srcdir) / f"{docname}.md"
+    if not source.exists() or "kernelspec:" not in source.read_text(encoding="utf8")[:600]:
+        return None
+    return Path(app.srcdir) / "notebooks" / f"{docname.removeprefix('chapters/')}.ipynb"
+
+
+def fill_cache(app: Sphinx) -> None:
+    """Goldens -> execution cache."""
+    path = Path(app.srcdir) / "_build" / ".jupyter_cache"
+    shutil.rmtree(path, ignore_errors=True)
+    app.config.nb_execution_cache_path = app.env.mystnb_config.execution_cache_path = str(path)
+    cache = get_cache(path)
+    for docname in sorted(app.project.discover(app.config.exclude_patterns)):
+        if golden := golden_of(app, docname):
+            source = Path(app.srcdir) / f"{docname}.md"
+            bundle = CacheBundleIn(page_with_outputs(source, golden, docname), str(source))
+            cache.cache_notebook_bundle(bundle, check_validity=False, overwrite=True)
+
+
+def page_with_outputs(source: Path, golden: Path, docname: str) -> nbformat.NotebookNode:
+    """The page's own notebook carrying its golden's outputs; ExtensionError where the two differ."""
+    command = f'python tools/notebooks.py "{docname}.md" (or make notebooks)'
+    if not golden.exists():
+        raise ExtensionError(f"{docname}: there is no golden {golden.name}; run {command}")
+    page = read_myst_markdown_notebook(source.read_text(encoding="utf8"), path=source)
+    cells = [cell for cell in page.cells if cell.cell_type == "code"]
+    gold = [cell for cell in nbformat.read(golden, 4).cells if cell.cell_type == "code"]
+    gold = [cell for cell in gold if "setup" not in cell.metadata.get("tags", [])]
+    for i, (cell, kept) in enumerate(zip(cells, gold, strict=False), 1):
+        if cell.source != kept.source:
+            lines = zip([*cell.source.splitlines(), ""], [*kept.source.splitlines(), ""], strict=False)
+            first = next(line for line, old in lines if line != old)
+            raise ExtensionError(f"{docname}: code cell {i} differs from its golden at {first!r}; run {command}")
+    if len(cells) != len(gold):
+        raise ExtensionError(f"{docname}: {len(cells)} code cells, but {len(gold)} in its golden; run {command}")
+    for cell, kept in zip(cells, gold, strict=True):
+        cell.outputs, cell.execution_count = [for_site(output) for output in kept.outputs], kept.execution_count
+    return page
+
+
+def for_site(output: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """An output as the site shows it: drawings inline, without what Sphinx must not see."""
+    if data := output.get("data"):
+        for mime in NOT_FOR_SPHINX:
+            data.pop(mime, None)
+        if "text/html" in data:
+            data["text/html"] = _DRAWING.sub(inline_svg, data["text/html"])
+    return output
+
+
+def inline_svg(match: re.Match) -> str:
+    """A drawing as inline SVG that follows the page's theme."""
+    alt, width, source = match.groups()
+    svg = unquote(source).replace(INK, "currentColor").replace("font-family:sans-serif", "")
+    svg = re.sub(r'<svg ([^>]*?)width="[^"]*" height="[^"]*"', rf'<svg \1width="{width}"', svg, count=1)
+    label = html.escape(html.unescape(alt))
+    return svg.replace("<svg ", f'<svg class="drawing" role="img" aria-label="{label}" ', 1)
+
+
+def source_read(app: Sphinx, docname: str, source: list[str]) -> None:
+    if golden := golden_of(app, docname):
+        app.env.note_dependency(str(golden))  # new outputs re-read the page
+
+
+def number_by_page(app: Sphinx, env) -> list[str]:
+    """Figures and exercises count from 1 on every page, as they do in the goldens."""
+    for numbers in env.toc_fignumbers.values():
+        for kind in numbers.values():
+            for i, label in enumerate(sorted(kind, key=kind.get), 1):
+                kind[label] = (i,)
+    return []
+
+
+def page_context(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
+    scripts = context.get("script_files", [])
+    context["script_files"] = [script for script in scripts if not _is_thebe(script)]
+    if golden := golden_of(app, pagename):
+        there = golden.relative_to(app.srcdir).as_posix()
+        for group in context.get("header_buttons", []):
+            for button in group.get("buttons", []):
+                if button.get("text") in ("Colab", "Binder"):
+                    button["url"] = button["url"].replace(f"{pagename}.md", there)
+
+
+def _is_thebe(script) -> bool:
+    """Thebe's scripts load from another host and are not used; one of them is even emitted twice."""
+    body = getattr(script, "attributes", {}).get("body") or ""
+    return "thebe" in f"{getattr(script, 'filename', '') or ''}{body}".lower()
+
+
+def finish(app: Sphinx, exception: Exception | None) -> None:
+    """The download is the golden with its outputs; MathJax is pruned to what a page can load."""
+    if exception or app.builder.name != "html":
+        return
+    for docname in app.env.found_docs:
+        if golden := golden_of(app, docname):
+            shutil.copyfile(golden, Path(app.outdir) / "_sources" / f"{docname}.ipynb")
+    static = Path(app.outdir) / "_static"
+    for file in [*static.rglob("*.map"), *(static / "mathjax").rglob("*")]:
+        if file.is_file() and not file.relative_to(static).as_posix().startswith(MATHJAX):
+            file.unlink()
+
+
+def setup(app: Sphinx) -> dict:
+    app.connect("builder-inited", fill_cache, priority=900)
+    app.connect("source-read", source_read)
+    app.connect("env-get-updated", number_by_page, priority=900)  # after Sphinx has numbered
+    app.connect("html-page-context", page_context, priority=900)
+    app.connect("build-finished", finish, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

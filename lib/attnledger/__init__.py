@@ -1,0 +1,1 @@
+"""The library behind The Attention Ledger: operators, costs, and what its pages show things with."""

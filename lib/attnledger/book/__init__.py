@@ -1,0 +1,15 @@
+"""What a page uses to show things: figures, sliders, tables, spoken numbers, the ledger, exercise checks."""
+
+import torch
+
+from . import check
+from .claims import errata, ledger
+from .drawing import figure
+from .slider import explore
+from .text import say, table
+
+# A page must print the same on every run and every machine. This is torch.use_deterministic_algorithms(True) without
+# its import of the compiler, which takes longer than all of torch.
+torch.set_deterministic_debug_mode("error")
+
+__all__ = ["check", "errata", "explore", "figure", "ledger", "say", "table"]

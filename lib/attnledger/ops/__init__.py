@@ -1,0 +1,8 @@
+"""The operators, one module per mechanism: softmax attention, linear attention, delta rules, block selection.
+
+Tensors are ``(..., T, d)``: a head is the last two axes, so a hand calculation is a plain ``(T, d)`` matrix and a model
+is ``(B, h, T, d)``, the layout of ``torch.nn.functional.scaled_dot_product_attention`` (the field's kernels use
+``(B, T, h, d)``). Leading axes must be equal, nothing is broadcast unless a docstring says so, and a wrong argument
+raises a ``ValueError`` that names it. Half-precision inputs are computed in fp32 and returned in their own dtype;
+states and log-sum-exps of half-precision inputs stay fp32.
+"""

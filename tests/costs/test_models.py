@@ -1,0 +1,141 @@
+"""attnledger.costs.models: geometries that fit together, parameter counts, and a source for every number."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from attnledger.costs import layer_weights, models
+from attnledger.costs.models import (
+    DEEPSEEK_V3,
+    GPT_3_6_7B,
+    GPT_3_175B,
+    KIMI_K3,
+    KIMI_LINEAR_48B,
+    LLAMA_2_70B,
+    LLAMA_3_8B,
+    LLAMA_3_70B,
+    MINIMAX_M3,
+    MISTRAL_7B,
+    MODELS,
+    QWEN3_5_397B,
+    ModelConfig,
+)
+
+
+def test_every_named_model_is_in_the_list():
+    named = [value for value in vars(models).values() if isinstance(value, ModelConfig)]
+    assert list(MODELS) == named
+    assert len({model.name for model in MODELS}) == len(MODELS)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_every_field_says_where_it_was_read(model):
+    for field in fields(model):
+        assert len(model.source(field.name)) > 10 or field.name == "d_ff"
+
+
+@pytest.mark.parametrize(
+    ("model", "published"), [(LLAMA_3_8B, 8.03), (LLAMA_3_70B, 70.6), (LLAMA_2_70B, 69.0), (MISTRAL_7B, 7.24)]
+)
+def test_dense_parameters_follow_from_the_geometry(model, published):
+    # matrices, two RMSNorm gains per layer and a last one, input and output embeddings untied
+    geometry = model.layer_geometry
+    counted = model.layers * (layer_weights(**geometry) + 2 * model.d_model)
+    counted += (2 * model.vocab + 1) * model.d_model
+    assert model.parameters == counted
+    assert counted / 1e9 == pytest.approx(published, rel=2e-3)
+
+
+@pytest.mark.parametrize("model", [GPT_3_175B, GPT_3_6_7B])
+def test_gpt_3_sizes_are_the_papers_within_its_rounding(model):
+    counted = model.layers * layer_weights(**model.layer_geometry) + (model.vocab + model.max_context) * model.d_model
+    assert counted == pytest.approx(model.parameters, rel=0.01)
+
+
+def test_deepseek_v3_has_the_activated_attention_its_report_implies():
+    # V3's projections: q down and up, kv down, kv up, output
+    m = DEEPSEEK_V3
+    attention = (
+        m.d_model * m.q_lora_rank
+        + m.q_lora_rank * m.heads * (m.head_dim + m.rope_dim)
+        + m.d_model * (m.kv_lora_rank + m.rope_dim)
+        + m.kv_lora_rank * m.heads * (m.head_dim + m.value_dim)
+        + m.heads * m.value_dim * m.d_model
+    )
+    experts = 3 * m.d_model * 2048
+    moe_layers = m.layers - 3
+    active = m.layers * attention + 3 * 3 * m.d_model * m.d_ff + moe_layers * 9 * experts + 2 * m.vocab * m.d_model
+    assert active == pytest.approx(m.active_parameters, rel=0.02)
+    total = active + moe_layers * 248 * experts
+    assert total == pytest.approx(m.parameters, rel=0.01)
+
+
+def test_hybrid_layers_are_where_the_reports_say():
+    assert [i + 1 for i in KIMI_LINEAR_48B.full_layers] == [4, 8, 12, 16, 20, 24, 27]
+    assert [i + 1 for i in KIMI_K3.full_layers] == [*range(4, 93, 4), 93]
+    assert (len(QWEN3_5_397B.full_layers), len(QWEN3_5_397B.linear_layers)) == (15, 45)
+    assert QWEN3_5_397B.full_layers[0] == 3
+    assert MINIMAX_M3.sparse_layers[0] == 3 and len(MINIMAX_M3.sparse_layers) == 57
+
+
+def test_group_is_the_number_of_queries_per_cached_head():
+    assert [m.group for m in (LLAMA_3_8B, LLAMA_2_70B, MINIMAX_M3, QWEN3_5_397B)] == [4, 8, 16, 16]
+
+
+def test_provenance_cannot_be_written_to():
+    with pytest.raises(TypeError):
+        LLAMA_3_8B.provenance["layers"] = "a guess"
+    with pytest.raises(AttributeError):
+        LLAMA_3_8B.layers = 33
+
+
+def test_equality_is_about_the_numbers():
+    assert replace(LLAMA_3_8B, provenance={}) == LLAMA_3_8B
+    assert replace(LLAMA_3_8B, layers=33) != LLAMA_3_8B
+
+
+BASE = {"name": "m", "attention": "gqa", "layers": 4, "d_model": 8, "heads": 4, "kv_heads": 2} | {
+    "head_dim": 2,
+    "value_dim": 2,
+}
+LINEAR = {"linear_layers": (1,), "linear_key_heads": 1, "linear_value_heads": 1, "linear_key_dim": 1} | {
+    "linear_value_dim": 1
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"attention": "MHA"}, "attention"),
+        *[({name: 0}, name) for name in ("layers", "d_model", "heads", "kv_heads", "head_dim", "value_dim")],
+        ({"layers": 4.0}, "layers"),
+        *[({name: 0}, name) for name in ("d_ff", "vocab", "parameters", "active_parameters", "max_context")],
+        *[({name: -1}, name) for name in ("kv_lora_rank", "q_lora_rank", "rope_dim", "window", "conv_width")],
+        *[({name: 0}, name) for name in ("index_heads", "index_dim", "block", "top_k")],
+        ({"kv_heads": 3}, "kv_heads"),
+        ({"attention": "mha"}, "kv_heads"),
+        ({"attention": "mqa"}, "kv_heads"),
+        ({"attention": "mla"}, "kv_lora_rank and rope_dim"),
+        ({"window_layers": (4,), "window": 2}, "window_layers"),
+        ({"window_layers": (1, 1), "window": 2}, "window_layers"),
+        ({"window_layers": (1,)}, "window"),
+        ({"linear_layers": (-1,)}, "linear_layers"),
+        ({"linear_layers": (1,)}, "linear_key_heads"),
+        ({"sparse_layers": (1,)}, "index_heads"),
+        (LINEAR | {"window_layers": (1,), "window": 2}, "linear_layers"),
+        ({"provenance": {"layer": "x"}}, "provenance"),
+    ],
+)
+def test_impossible_geometries_are_named(change, named):
+    with pytest.raises(ValueError, match=rf"^{named} wants? .*got"):
+        ModelConfig(**(BASE | change))
+
+
+def test_questions_without_an_answer_are_named():
+    with pytest.raises(ValueError, match="^name wants .*got"):
+        LLAMA_3_8B.source("width")
+    with pytest.raises(ValueError, match="^layer_geometry wants .*got DeepSeek"):
+        _ = DEEPSEEK_V3.layer_geometry
+    with pytest.raises(ValueError, match="^layer_geometry wants .*got Qwen"):
+        _ = QWEN3_5_397B.layer_geometry
+    assert ModelConfig(**BASE).source("layers") == "not recorded"

@@ -1,0 +1,186 @@
+"""The built site in a real browser: no error, no outside request, sliders by keyboard, light, dark, wide, narrow."""
+
+import functools
+import gzip
+import http.server
+import re
+import threading
+from html.parser import HTMLParser
+from urllib.parse import unquote, urldefrag
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+import browser
+import pages
+
+SITE = pages.ROOT / "_build" / "html"
+DOCUMENTS = [*pages.documents(), "search", "genindex"]
+PAGES = [page.name for page in pages.pages()]
+PAGE_LIMIT = 300 * 1024
+
+
+@pytest.fixture(scope="module")
+def address():
+    """The site on localhost."""
+    assert SITE.exists(), "there is no site; run make book"
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=SITE))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    path = browser.find()
+    assert path, browser.ADVICE
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-background-networking"]
+        )
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def visit(chromium):
+    """Open an address and fail the test on any console error, page error, failed or outside request."""
+    opened = []
+
+    def go(url: str, *, width: int = 1280, theme: str = "light", offline_from: str = "http://127.0.0.1"):
+        page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
+        problems: list[str] = []
+        page.on("console", lambda m: problems.append(f"console: {m.text}") if m.type == "error" else None)
+        page.on("pageerror", lambda e: problems.append(f"script: {e}"))
+        page.on("requestfailed", lambda r: problems.append(f"failed: {r.url}"))
+        page.on("response", lambda r: problems.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
+        page.on(
+            "request",
+            lambda r: (
+                None if r.url.startswith((offline_from, "data:", "blob:")) else problems.append(f"outside: {r.url}")
+            ),
+        )
+        opened.append((url, page, problems))
+        page.goto(url)
+        page.wait_for_load_state("networkidle")
+        return page
+
+    yield go
+    for url, page, problems in opened:
+        page.close()
+        assert not problems, f"{url}:\n" + "\n".join(problems)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_page_opens_without_error_or_outside_request(visit, address, name):
+    page = visit(f"{address}/{name}.html")
+    assert page.locator("h1").count() >= 1
+    assert "Math input error" not in page.content()
+
+
+@pytest.mark.parametrize("name", pages.documents())
+def test_page_works_from_a_file(visit, name):
+    page = visit((SITE / f"{name}.html").as_uri(), offline_from="file://")
+    formulas = page.locator(".math").count()
+    assert not formulas or page.locator("mjx-container").count() >= formulas
+
+
+@pytest.mark.parametrize("name", pages.documents())
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_page_never_scrolls_sideways(visit, address, name, width, theme):
+    page = visit(f"{address}/{name}.html", width=width, theme=theme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate("document.documentElement.dataset.theme") == theme
+    for box in page.locator("svg.drawing:visible").all():
+        assert box.bounding_box()["width"] <= width
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_drawings_follow_the_dark_theme(visit, address, name):
+    page = visit(f"{address}/{name}.html", theme="dark")
+    backgrounds = page.locator("svg.drawing").evaluate_all(
+        "all => all.map(svg => getComputedStyle(svg.closest('.text_html') || svg).backgroundColor)"
+    )
+    assert all(color == "rgba(0, 0, 0, 0)" for color in backgrounds), backgrounds
+    assert page.locator("svg.drawing:not([aria-label])").count() == 0
+    assert "#010203" not in page.content()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_slider_moves_by_keyboard(visit, address, name):
+    """From one end to the other: the value's text, the shown frame and its sentence change, nothing else is shown."""
+    page = visit(f"{address}/{name}.html")
+    for box in page.locator(".explore").all():
+        for slider in box.locator("input").all():
+            assert slider.is_enabled()
+            slider.focus()
+            before = (slider.get_attribute("aria-valuetext"), _shown(box))
+            page.keyboard.press("End")
+            assert slider.input_value() == slider.get_attribute("max")
+            after = (slider.get_attribute("aria-valuetext"), _shown(box))
+            assert before[0] != after[0] and before[1] != after[1]
+            assert box.locator("output").first.inner_text()
+            page.keyboard.press("Home")
+            assert (slider.get_attribute("aria-valuetext"), _shown(box)) == before
+
+
+def _shown(box) -> str:
+    frames = [frame for frame in box.locator(".frame").all() if frame.is_visible()]
+    assert len(frames) == 1, f"{len(frames)} frames are shown at once"
+    return frames[0].inner_html()
+
+
+@pytest.mark.parametrize("name", pages.documents())
+def test_page_weighs_little(name):
+    size = len(gzip.compress((SITE / f"{name}.html").read_bytes()))
+    assert size <= PAGE_LIMIT, f"{size / 1024:.0f} KiB gzipped"
+
+
+def test_site_weighs_little():
+    assert sum(file.stat().st_size for file in SITE.rglob("*") if file.is_file()) <= 15 * 2**20
+
+
+class _Links(HTMLParser):
+    def __init__(self, text: str):
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.anchors |= {found[key] for key in ("id", "name") if found.get(key)}
+        self.links += [found[key] for key in ("href", "src") if found.get(key)]
+
+
+def test_every_link_inside_the_site_leads_somewhere():
+    parsed = {file: _Links(file.read_text(encoding="utf8")) for file in SITE.rglob("*.html")}
+    broken = []
+    for file, content in parsed.items():
+        for link in content.links:
+            if re.match(r"[a-z]+:|//", link):
+                continue
+            path, anchor = urldefrag(unquote(link))
+            target = (file.parent / path.split("?")[0]).resolve() if path else file
+            if not target.exists():
+                broken.append(f"{file.relative_to(SITE)}: {link}")
+            elif anchor and target.suffix == ".html" and anchor not in parsed[target].anchors:
+                broken.append(f"{file.relative_to(SITE)}: {link} (no such anchor)")
+    assert not broken, "\n".join(broken)
+
+
+@pytest.mark.parametrize("page", pages.pages(), ids=lambda page: page.short)
+def test_buttons_and_download_offer_the_golden(page):
+    text = (SITE / f"{page.name}.html").read_text(encoding="utf8")
+    golden = page.golden.relative_to(pages.ROOT).as_posix()
+    url, ref = pages.repository()
+    colab = f"https://colab.research.google.com/github/{url.removeprefix('https://github.com/')}/blob/{ref}/{golden}"
+    assert colab in text
+    assert re.search(rf"mybinder\.org[^\"]*{re.escape(golden)}", text)
+    assert (SITE / "_sources" / f"{page.name}.ipynb").read_bytes() == page.golden.read_bytes()
