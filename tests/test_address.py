@@ -21,7 +21,8 @@ README = f"""\
 Read it at <{OLD_SITE}/intro.html>, or clone {OLD}.git and say `pip install "lib @ git+{OLD}@main"`.
 [![Colab](badge)](https://colab.research.google.com/github/first-owner/the-book/blob/main/notebooks/intro.ipynb)
 [![Binder](badge)](https://mybinder.org/v2/gh/first-owner/the-book/main)
-Not this book: {OLD}-slides, {OLD_SITE}-slides, https://github.com/other/thing and first-owner/the-book-2.
+Not this book: {OLD}-slides, {OLD_SITE}-slides, https://github.com/other/thing,
+not-first-owner/the-book and first-owner/the-book-2.
 """
 
 

@@ -34,7 +34,7 @@ def shares(tokens: int) -> dict[str, tuple[str, tuple[float, float, float]]]:
     rotary = kv_numbers_per_layer(MODEL, scheme="mla") - 4 * width
     return {
         "multi-head": ("softmax", (1.0, 1.0, 1.0)),
-        "grouped (GQA)": ("tensor", (1.0, grouped / cache, grouped / cache)),
+        "grouped (GQA)": ("grouped", (1.0, grouped / cache, grouped / cache)),
         "latent (MLA)": ("latent", ((2 * width + rotary) / (2 * width), latent / cache, latent / cache)),
         "window": ("window", (window / full, near, near)),
         "block selection": (

@@ -25,17 +25,17 @@ ALT = (
 
 LINES = [
     (LLAMA_2_70B, "mha", "Llama 2 70B, all heads", "softmax"),
-    (LLAMA_3_70B, None, "Llama 3 70B", "window"),
-    (LLAMA_3_8B, None, "Llama 3 8B", "window"),
+    (LLAMA_3_70B, None, "Llama 3 70B", "grouped"),
+    (LLAMA_3_8B, None, "Llama 3 8B", "grouped"),
     (DEEPSEEK_V3, None, "DeepSeek-V3", "latent"),
     (QWEN3_5_397B, None, "Qwen3.5 397B", "hybrid"),
     (KIMI_LINEAR_48B, None, "Kimi Linear", "hybrid"),
-    (MISTRAL_7B, None, "Mistral 7B", "sparse"),
+    (MISTRAL_7B, None, "Mistral 7B", "window"),
 ]
 
 
 def draw() -> Figure:
-    fig, ax = style.subplots(width=6.0, height=4.5)
+    fig, ax = style.subplots(width=5.2, height=4.3)
     tokens = np.array([1024, 4096, 2**20])
     for model, scheme, name, color in LINES:
         sizes = np.array([kv_cache_bytes(model, int(n), scheme=scheme) for n in tokens]) / 2**30

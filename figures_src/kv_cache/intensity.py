@@ -16,14 +16,14 @@ ALT = (
 
 BARS = [
     (GPT_3_6_7B, "every head cached", "softmax"),
-    (LLAMA_3_8B, "4 queries share a head", "window"),
-    (LLAMA_2_70B, "8 queries share a head", "window"),
+    (LLAMA_3_8B, "4 queries share a head", "grouped"),
+    (LLAMA_2_70B, "8 queries share a head", "grouped"),
     (DEEPSEEK_V3, "128 queries share a latent", "latent"),
 ]
 
 
 def draw(*, tokens: int = 4096) -> Figure:
-    fig, ax = style.subplots(width=5.6, height=2.9)
+    fig, ax = style.subplots(width=5.2, height=2.9)
     ridge = H100.ridge("bf16")
     for place, (model, why, color) in enumerate(BARS):
         value = style.rounded(decode_bound(model, H100, tokens=tokens, weights=False).intensity)

@@ -14,11 +14,11 @@ ALT = (
     "multi-query attention."
 )
 
-COLORS = {"mha": "softmax", "gqa": "window", "mqa": "sparse", "mla": "latent", "tpa": "tensor"}
+COLORS = {"mha": "softmax", "gqa": "grouped", "mqa": "shared", "mla": "latent", "tpa": "tensor"}
 
 
 def draw() -> Figure:
-    fig, ax = style.subplots(width=5.6, height=2.7)
+    fig, ax = style.subplots(width=5.2, height=2.7)
     kept = {scheme: kv_numbers_per_layer(LLAMA_2_70B, scheme=scheme) for scheme in SCHEMES}
     left = 0.0
     for scheme in sorted(kept, key=kept.get, reverse=True):

@@ -36,7 +36,7 @@ def draw(*, features: int = 4096) -> Figure:
     style.direct_label(ax, 2.4, 1.7, "ELU+1", style.COLORS["linear"], fontsize=10.5)
     style.direct_label(ax, 2.4, 2.4, "ReLU", style.COLORS["gated"], fontsize=10.5)
     ax.set_xlim(-2.1, 3.3)
-    ax.set_ylim(-0.15, 4.3)
+    ax.set_ylim(-0.15, 4.9)
     ax.set_yticks([0, 1, 2, 3, 4])
     ax.set_xlabel("key k (query q = 1, width 1)")
     ax.set_ylabel("sim(1, k) ÷ sim(1, 1)")

@@ -30,7 +30,7 @@ def example(steps: int = 12) -> list[float]:
 
 def draw(*, losses: list[float] | None = None, warmup: int | None = None) -> Figure:
     losses = losses or example()
-    fig, ax = style.subplots(width=5.4, height=3.2)
+    fig, ax = style.subplots(width=5.2, height=3.2)
     color = style.COLORS["sparse"]
     first = losses if warmup is None else losses[:warmup]
     ax.plot(range(len(first)), style.rounded(first), color=color)

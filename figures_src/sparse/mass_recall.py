@@ -26,7 +26,7 @@ def example() -> dict[str, list[float]]:
 
 def draw(*, curves: dict[str, list[float]] | None = None) -> Figure:
     curves = curves or example()
-    fig, ax = style.subplots(width=5.4, height=3.5)
+    fig, ax = style.subplots(width=5.2, height=3.5)
     for line, ((word, shares), name) in enumerate(zip(curves.items(), COLORS, strict=False)):
         ax.plot(range(1, len(shares) + 1), style.rounded(shares), "o-", markersize=3.5, color=style.COLORS[name])
         # the lower right corner is free: every curve ends at one

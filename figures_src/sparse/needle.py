@@ -66,7 +66,7 @@ def needed(found, tokens: int, *, block: int = 128, top_k: int = 16) -> float:
 
 
 def draw(*, block: int = 128, top_k: int = 16) -> Figure:
-    fig, ax = style.subplots(width=5.4, height=3.4)
+    fig, ax = style.subplots(width=5.2, height=3.4)
     score = np.union1d(np.geomspace(1, 64, 73), np.geomspace(2, 5, 41))
     rules = (
         ("largest score", found_by_max, style.COLORS["sparse"]),

@@ -25,7 +25,7 @@ GEOMETRY = {
 
 
 def draw() -> Figure:
-    fig, ax = style.subplots(width=5.4, height=3.9)
+    fig, ax = style.subplots(width=5.2, height=3.9)
     lengths = [2**e for e in range(10, 24)]
     printed = [msa_flops(n, **GEOMETRY) for n in lengths]
     exact = [msa_flops(n, exact=True, **GEOMETRY) for n in lengths]

@@ -51,7 +51,7 @@ def draw(*, query: int = 27, k: int = 3, block: int = 4) -> Figure:
     grey = [to_rgba(style.COLORS["muted"], alpha) for alpha in (0.14, 0.5, 1.0)]
     violet = [to_rgba(style.COLORS["sparse"], alpha) for alpha in (0.3, 0.6, 1.0)]
     shades = ListedColormap(["#00000000", *grey, *violet])
-    fig, axes = style.subplots(1, GROUPS, width=5.4, height=3.0)
+    fig, axes = style.subplots(1, GROUPS, width=5.2, height=3.0)
     for g, ax in enumerate(axes):
         ax.imshow(code[g].numpy(), cmap=shades, vmin=0, vmax=6, interpolation="none")
         x, y = [], []  # one line around all chosen blocks keeps a frame small

@@ -24,6 +24,8 @@ COLORS = {
     "gated": "#a8791b",
     "sparse": "#8f62c4",
     "window": "#3f93a8",
+    "grouped": "#4f8f8b",
+    "shared": "#8a76a8",
     "latent": "#c2508f",
     "tensor": "#6f8f2f",
     "hybrid": "#8a7a52",

@@ -18,8 +18,9 @@ def claim(verdict="exact", claim_id="a-claim", **fields) -> dict:
 
 @pytest.fixture
 def sources(monkeypatch):
-    """Set the claims of the sources, and what the pages computed and where."""
-    files = {"claims.yaml": [], "computed.json": {}, "placed.json": {}}
+    """Set the claims of the sources, and what the pages computed and where; two sources can be cited."""
+    cited = {"someone2020": ["Someone & Co, 2020", "https://doi.org/10/x"], "nolink2021": ["Nolink, 2021", ""]}
+    files = {"claims.yaml": [], "computed.json": {}, "placed.json": {}, "references.json": cited}
     monkeypatch.setattr(claims.data, "read", files.__getitem__)
 
     def put(*entries: dict, computed=None, placed=None):
@@ -211,6 +212,12 @@ def test_a_claim_is_computed_or_cited_not_both(sources):
         ledger({"a-claim": True}, cited={"a-claim": "someone2020"})
 
 
+def test_an_unknown_source_names_the_nearest_one(sources):
+    sources(claim())
+    with pytest.raises(LookupError, match=r"no entry of references\.bib 'someon2020'; did you mean 'someone2020'"):
+        ledger({}, cited={"a-claim": "someon2020"})
+
+
 def test_one_contradiction_stops_the_whole_ledger(sources):
     sources(claim(claim_id="one"), claim(claim_id="two"))
     with pytest.raises(ValueError, match="'two'"):
@@ -242,7 +249,7 @@ def test_the_output_holds_values_and_citations(sources):
     bundle = ledger({"one": 1 / 3}, cited={"two": "someone2020"})._repr_mimebundle_()
     assert bundle["application/vnd.attnledger.claims+json"] == {"one": 0.333333}
     assert bundle["application/vnd.attnledger.cited+json"] == {"two": "someone2020"}
-    assert bundle["text/plain"] == "one: so | 0.3333 | holds\ntwo: so | see someone2020 | holds"
+    assert bundle["text/plain"] == "one: so | 0.3333 | holds\ntwo: so | Someone & Co, 2020 | holds"
 
 
 def test_without_citations_no_empty_record_is_left(sources):
@@ -312,10 +319,18 @@ def test_a_row_says_claim_source_computed_verdict(sources):
     assert rows.cells["claim-a-claim"] == ["It is so.\nIt is five.", "so", "5.123", "wrong"]
 
 
+def test_a_cited_claim_links_to_its_source(sources):
+    sources(claim(claim_id="linked"), claim(claim_id="unlinked"))
+    shown = ledger({}, cited={"linked": "someone2020", "unlinked": "nolink2021"})._repr_mimebundle_()["text/html"]
+    rows = Rows(shown)
+    assert rows.links == ["https://doi.org/10/x"]
+    assert [rows.cells[f"claim-{name}"][2] for name in ("linked", "unlinked")] == ["Someone & Co, 2020", "Nolink, 2021"]
+
+
 def test_words_of_the_sources_are_escaped(sources):
-    sources(claim("disputed", statement="a < b & <i>c</i>", claimed="<b>", note='"d" > e'))
+    sources(claim("disputed", statement="a < b & <i>c</i>", claimed="<b>", note='"d" & <u>e</u>'))
     rows = Rows(ledger({"a-claim": True})._repr_mimebundle_()["text/html"])
-    assert rows.cells["claim-a-claim"][:2] == ['a < b & <i>c</i>\n"d" > e', "<b>"]
+    assert rows.cells["claim-a-claim"][:2] == ['a < b & <i>c</i>\n"d" & <u>e</u>', "<b>"]
 
 
 def test_cells_are_separated_so_that_search_does_not_glue_words(sources):
@@ -333,36 +348,33 @@ def placed(sources):
         claim("wrong", "computed", claimed_num=4, note="a < b"),
         claim("disputed", "cited"),
         claim("wrong", "unplaced"),
-        claim("wrong", "on-intro", claimed_num=4),
-        computed={"holds": 4, "computed": [5, 4096], "on-intro": 5},
+        computed={"holds": 4, "computed": [5, 4096]},
         placed={
             "holds": {"page": "linear/delta-rule", "cited": None},
             "computed": {"page": "linear/delta-rule", "cited": None},
             "cited": {"page": "kv_cache/kv-tables", "cited": "someone2020"},
-            "on-intro": {"page": "intro", "cited": None},
         },
     )
 
 
 def test_errata_are_the_placed_claims_that_do_not_simply_hold(placed):
     assert repr(errata()) == (
-        "computed: wrong | [5, 4,096] | linear/delta-rule\n"
-        "cited: disputed | see someone2020 | kv_cache/kv-tables\n"
-        "on-intro: wrong | 5 | intro"
+        "computed: wrong | [5, 4,096] | linear/delta-rule\ncited: disputed | Someone & Co, 2020 | kv_cache/kv-tables"
     )
 
 
 def test_errata_of_chosen_verdicts(placed):
     assert repr(errata("exact")) == "holds: exact | 4 | linear/delta-rule"
-    assert repr(errata("disputed", "unit-mixed")) == "cited: disputed | see someone2020 | kv_cache/kv-tables"
+    assert repr(errata("disputed", "unit-mixed")) == "cited: disputed | Someone & Co, 2020 | kv_cache/kv-tables"
 
 
 def test_errata_link_to_the_row_of_the_page_from_the_appendix(placed):
     rows = Rows(errata()._repr_html_())
     assert rows.links == [
         "../linear/delta-rule.html#claim-computed",
+        "https://doi.org/10/x",
         "../kv_cache/kv-tables.html#claim-cited",
-        "../../intro.html#claim-on-intro",
     ]
-    first = list(rows.cells.values())[1]
+    _, first, second = rows.cells.values()
     assert first == ["It is so.\na < b", "so", "[5, 4,096]", "wrong", "linear/delta-rule"]
+    assert second == ["It is so.", "so", "Someone & Co, 2020", "disputed", "kv_cache/kv-tables"]

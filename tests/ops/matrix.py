@@ -18,10 +18,10 @@ class Inputs:
         self.random, self.dtype = torch.Generator().manual_seed(seed), dtype
 
     def normal(self, *shape: int) -> Tensor:
-        return torch.randn(*shape, generator=self.random, dtype=torch.float64).to(self.dtype)
+        return torch.randn(shape, generator=self.random, dtype=torch.float64).to(self.dtype)
 
     def uniform(self, *shape: int) -> Tensor:
-        return torch.rand(*shape, generator=self.random, dtype=torch.float64).to(self.dtype)
+        return torch.rand(shape, generator=self.random, dtype=torch.float64).to(self.dtype)
 
     def choice(self, values: Tensor, *shape: int) -> Tensor:
         return values[torch.randint(len(values), shape, generator=self.random)]
@@ -31,7 +31,7 @@ class Inputs:
 
 
 def assert_close(got: Tensor, want: Tensor, tolerance: float, what: str = "", floor: float = 1e-30) -> None:
-    """The largest error, relative to the largest number wanted (or `floor`), is within `tolerance`; NaN never passes."""
+    """The largest error, relative to the largest number wanted or `floor`, is within `tolerance`; NaN never passes."""
     assert got.shape == want.shape, f"{what} {got.shape} {want.shape}"
     if want.numel():
         error = (got.double() - want.double()).abs().max().item()

@@ -127,7 +127,7 @@ def chunked_delta_rule(
     for start in range(0, T, segment):
         Q, K, V, b, G = (_in_chunks(x[:, start : start + segment], C) for x in (q_, k_, v_, beta_, g_))  # (N, n, C, ·)
         A, P, entering, leaving, total = scores_and_decays(Q, K, G)
-        # Substitution, not a Neumann series, which loses all digits on repeated keys. It reads A below its diagonal only.
+        # By substitution: a Neumann series loses all digits on repeated keys. A is read below its diagonal only.
         M = torch.linalg.solve_triangular(b * A, torch.diag_embed(b.squeeze(-1)), upper=False, unitriangular=True)
         for c in range(Q.shape[1]):
             held, read = (entering[:, c] @ S).unflatten(1, (C, 2)).unbind(2)  # (Γ⊙K) S and (Γ⊙Q) S: (N, C, d_v)

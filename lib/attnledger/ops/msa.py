@@ -35,11 +35,7 @@ def index_scores(iq: Tensor, ik: Tensor) -> Tensor:
 
     Source: MiniMax 2026, section 3. Page: ``sparse/block-selection``.
     """
-    computing = _check.floating(iq=iq, ik=ik)
-    _check.matrix("iq", iq, "(..., h_kv, T_q, d)")
-    _check.matrix("ik", ik, "(..., 1, T_k, d)")
-    one_head = (1,) if iq.ndim > 2 else ()
-    _check.shape("ik", ik, (*iq.shape[:-3], *one_head, ik.shape[-2], iq.shape[-1]), "(..., 1, T_k, d)")
+    computing = _check_index(iq, ik)
     return (iq.to(computing) * iq.shape[-1] ** -0.5) @ ik.to(computing).mT
 
 
@@ -71,7 +67,7 @@ def select_blocks(
         _check.at_least(name, value, least)
     if local + init > top_k:
         _check.complain("top_k", top_k, f"at least local + init = {local + init}")
-    best, own = _block_maxima(iq.detach(), ik.detach(), block_size)
+    best, own = _block_maxima(iq, ik, block_size)
     n_blocks = best.shape[-1]
     block = torch.arange(n_blocks, device=iq.device)
     forced = (block <= own) & ((block > own - local) | (block < init))  # (T_q, blocks)
@@ -183,16 +179,15 @@ def alignment_loss(
     computing = _check.floating(q=q, k=k)
     _check.at_least("block_size", block_size, 1)
     group = _check_group(q, k)
+    index_dtype = _check_index(iq, ik)
     heads, (T_q, T_k) = k.shape[:-2], (q.shape[-2], k.shape[-2])
-    _check.matrix("iq", iq, "(..., h_kv, T_q, d)")
-    _check.shape("iq", iq, (*heads, T_q, iq.shape[-1]), "(..., h_kv, T_q, d_idx) with heads as k and T_q as q")
-    one_head = (1,) if heads else ()
-    _check.shape("ik", ik, (*heads[:-1], *one_head, T_k, iq.shape[-1]), "(..., 1, T_k, d_idx)")
+    _check.shape("iq", iq, (*heads, T_q, iq.shape[-1]), "(..., h_kv, T_q, d) with k's heads and q's tokens")
+    _check.shape("ik", ik, (*ik.shape[:-2], T_k, ik.shape[-1]), "(..., 1, T_k, d) with k's tokens")
     chose = None if blocks is None else _chosen(blocks, q, k, block_size)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     teacher_q = (q.detach().to(computing) * scale).reshape(*heads, group, T_q, q.shape[-1])
     teacher_k = k.detach().to(computing).unsqueeze(-3)  # (..., h_kv, 1, T_k, d)
-    loss = iq.new_zeros((), dtype=torch.promote_types(iq.dtype, torch.float32))
+    loss = iq.new_zeros((), dtype=index_dtype)
     for start in range(0, T_q, TILE):
         tile = slice(start, start + TILE)
         allowed = _positions(T_q, T_k, q.device)[tile, None] >= torch.arange(T_k, device=q.device)
@@ -222,12 +217,13 @@ def _positions(T_q: int, T_k: int, device: torch.device) -> Tensor:
     return torch.arange(T_k - T_q, T_k, device=device)
 
 
+@torch.no_grad()
 def _block_maxima(iq: Tensor, ik: Tensor, block_size: int) -> tuple[Tensor, Tensor]:
     """Each block's largest visible score ``(..., T_q, blocks)``, or −∞, and each query's own block ``(T_q, 1)``."""
-    best = index_scores(iq[..., :0, :], ik)  # checks the arguments; no query, so no score yet
+    computing = _check_index(iq, ik)
     T_q, T_k = iq.shape[-2], ik.shape[-2]
     position = _positions(T_q, T_k, iq.device).unsqueeze(-1)
-    best = best.new_full((*iq.shape[:-1], -(-T_k // block_size)), NEVER)
+    best = iq.new_full((*iq.shape[:-1], -(-T_k // block_size)), NEVER, dtype=computing)
     for start in range(0, T_q, TILE):
         tile = slice(start, start + TILE)
         seen = max(T_k - T_q + min(start + TILE, T_q), 0)  # keys up to the last query of the tile
@@ -237,6 +233,16 @@ def _block_maxima(iq: Tensor, ik: Tensor, block_size: int) -> tuple[Tensor, Tens
         scores = torch.nn.functional.pad(scores, (0, blocks * block_size - seen), value=NEVER)
         best[..., tile, :blocks] = scores.unflatten(-1, (blocks, block_size)).amax(-1)
     return best, position // block_size
+
+
+def _check_index(iq: Tensor, ik: Tensor) -> torch.dtype:
+    """Check index queries against index keys; return the dtype to compute in."""
+    computing = _check.floating(iq=iq, ik=ik)
+    _check.matrix("iq", iq, "(..., h_kv, T_q, d)")
+    _check.matrix("ik", ik, "(..., 1, T_k, d)")
+    one_head = (1,) if iq.ndim > 2 else ()
+    _check.shape("ik", ik, (*iq.shape[:-3], *one_head, ik.shape[-2], iq.shape[-1]), "(..., 1, T_k, d)")
+    return computing
 
 
 def _chosen(blocks: Tensor, q: Tensor, k: Tensor, block_size: int) -> Tensor:
