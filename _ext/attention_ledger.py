@@ -125,7 +125,7 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
         if golden := golden_of(app, docname):
             shutil.copyfile(golden, Path(app.outdir) / "_sources" / f"{docname}.ipynb")
     static = Path(app.outdir) / "_static"
-    for file in [*static.rglob("*.map"), *(static / "mathjax").rglob("*")]:
+    for file in [*static.rglob("*.map"), *static.glob("*macros.html"), *(static / "mathjax").rglob("*")]:
         if file.is_file() and not file.relative_to(static).as_posix().startswith(MATHJAX):
             file.unlink()
 

@@ -18,6 +18,7 @@ SITE = pages.ROOT / "_build" / "html"
 DOCUMENTS = [*pages.documents(), "search", "genindex"]
 PAGES = [page.name for page in pages.pages()]
 PAGE_LIMIT = 300 * 1024
+READY = "async () => { await window.MathJax?.startup?.promise; await document.fonts.ready; }"
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +67,8 @@ def visit(chromium):
             ),
         )
         opened.append((url, page, problems))
-        page.goto(url)
-        page.wait_for_load_state("networkidle")
+        page.goto(url, wait_until="load")
+        page.evaluate(READY)
         return page
 
     yield go

@@ -134,7 +134,8 @@ def _attend_by_block(q: Tensor, k: Tensor, v: Tensor, chose: Tensor, block_size:
             scores = (q[rows].flatten(0, 1) @ K.mT).unflatten(0, (-1, G))  # (rows, G, B)
             if bool((position[rows] < token[-1]).any()):  # some queries stand inside this block
                 scores = scores.masked_fill(token > position[rows, None, None], NEVER)
-            old, new = peak[rows], torch.maximum(peak[rows], scores.detach().amax(-1, keepdim=True))
+            old = peak[rows]
+            new = torch.maximum(old, scores.detach().amax(-1, keepdim=True))
             shift = new.masked_fill(new == NEVER, 0.0)
             weights, kept = (scores - shift).exp(), (old - shift).exp()
             peak[rows] = new
