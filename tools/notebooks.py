@@ -6,6 +6,7 @@ had loaded at the end, the data files it opened, and the pins; markdown is rewri
 """
 
 import argparse
+import ast
 import copy
 import hashlib
 import json
@@ -198,7 +199,7 @@ def spoken(cells: list[nbformat.NotebookNode]) -> dict[str, str]:
     for cell in cells:
         for output in cell.get("outputs", []):
             if GLUE in output.get("data", {}):
-                found[output.metadata["scrapbook"]["name"]] = output.data[GLUE].strip("'")
+                found[output.metadata["scrapbook"]["name"]] = ast.literal_eval(output.data[GLUE])
     return found
 
 

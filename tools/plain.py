@@ -12,7 +12,7 @@ from pybtex.database import Entry, parse_file
 
 from pages import ROOT, BookError, Page, address, documents
 
-_ROLE = re.compile(r"\{([a-z:]+)\}`([^`]+)`")
+_ROLE = re.compile(r"\{([a-zA-Z][\w:+.-]*)\}`([^`]+)`")
 _FENCE = re.compile(r"^:::+ *\{([a-z-]+)\} *([^\n]*)\n(.*?)^:::+ *$\n?", re.M | re.S)
 _TITLED = re.compile(r"(.+?)\s*<(.+)>$", re.S)
 
@@ -26,16 +26,16 @@ class Converter:
         named = [c.metadata.get("mystnb", {}).get("figure", {}).get("name") for c in cells if c.cell_type == "code"]
         self.figures = {name: i for i, name in enumerate(filter(None, named), 1)}
         text = "\n".join(c.source for c in cells if c.cell_type == "markdown")
-        self.equations = {label: i for i, label in enumerate(re.findall(r"\$\$ *\(([\w-]+)\)$", text, re.M), 1)}
+        self.equations = {label: i for i, label in enumerate(re.findall(r"\$\$ *\(([\w.:-]+)\)$", text, re.M), 1)}
         self.exercises = {label: title for title, label in _EXERCISE.findall(text)}
 
     def convert(self, text: str) -> str:
         """One cell's markdown."""
         text = re.sub(r"^\([\w-]+\)=\n", "", text, flags=re.M)
         text = _FENCE.sub(self._directive, text)
-        if left := re.search(r"^(:::+ *\{[^}]*\}|```+ *\{[^}]*\})", text, re.M):
+        if left := re.search(r"^[ \t>]*(:::+.*|```+ *\{.*|~~~+.*)$", text, re.M):
             self._reject("directive", left[1])
-        text = re.sub(r"\n?\$\$ *\(([\w-]+)\)$", self._tag, text, flags=re.M)
+        text = re.sub(r"\n?\$\$ *\(([\w.:-]+)\)$", self._tag, text, flags=re.M)
         return _ROLE.sub(self._role, text).strip()
 
     def _tag(self, match: re.Match) -> str:
