@@ -1,8 +1,7 @@
-"""The book's Sphinx extension: pages show the outputs of their goldens, and nothing is executed.
+"""Pages show the outputs of their goldens, and nothing is executed.
 
 Before the build the execution cache is filled with each page's code cells and its golden's outputs; a page whose code
-differs from its golden stops the build. After it, Colab, Binder and the download button offer the golden, and what no
-page can load is pruned from the site.
+differs from its golden stops the build. Colab, Binder and the download button offer the golden.
 """
 
 import html
@@ -20,8 +19,6 @@ from sphinx.errors import ExtensionError
 
 INK = "#010203"
 NOT_FOR_SPHINX = ("application/vnd.attnledger.claims+json", "application/vnd.attnledger.cited+json")
-# what a page with TeX input and HTML output loads; the rest of MathJax and the source maps are pruned
-MATHJAX = ("mathjax/tex-chtml.js", "mathjax/output/chtml/fonts/woff-v2/", "mathjax/input/tex/extensions/")
 _DRAWING = re.compile(r'<img class="drawing" alt="([^"]*)" width="(\d+)" src="data:image/svg\+xml,([^"]*)"[^>]*>')
 
 
@@ -86,23 +83,8 @@ def inline_svg(match: re.Match) -> str:
     return svg.replace("<svg ", f'<svg class="drawing" role="img" aria-label="{label}" ', 1)
 
 
-def source_read(app: Sphinx, docname: str, source: list[str]) -> None:
-    if golden := golden_of(app, docname):
-        app.env.note_dependency(str(golden))  # new outputs re-read the page
-
-
-def number_by_page(app: Sphinx, env) -> list[str]:
-    """Figures and exercises count from 1 on every page, as they do in the goldens."""
-    for numbers in env.toc_fignumbers.values():
-        for kind in numbers.values():
-            for i, label in enumerate(sorted(kind, key=kind.get), 1):
-                kind[label] = (i,)
-    return []
-
-
-def page_context(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
-    scripts = context.get("script_files", [])
-    context["script_files"] = [script for script in scripts if not _is_thebe(script)]
+def offer_golden(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
+    """Launch buttons point at the golden notebook, not at the page's source."""
     if golden := golden_of(app, pagename):
         there = golden.relative_to(app.srcdir).as_posix()
         for group in context.get("header_buttons", []):
@@ -111,29 +93,8 @@ def page_context(app: Sphinx, pagename: str, templatename: str, context: dict, d
                     button["url"] = button["url"].replace(f"{pagename}.md", there)
 
 
-def _is_thebe(script) -> bool:
-    """Thebe's scripts load from another host and are not used; one of them is even emitted twice."""
-    body = getattr(script, "attributes", {}).get("body") or ""
-    return "thebe" in f"{getattr(script, 'filename', '') or ''}{body}".lower()
-
-
-def finish(app: Sphinx, exception: Exception | None) -> None:
-    """The download is the golden with its outputs; MathJax is pruned to what a page can load."""
-    if exception or app.builder.name != "html":
-        return
+def download_golden(app: Sphinx) -> None:
+    """The download is the golden with its outputs (MyST-NB writes a cached page without any)."""
     for docname in app.env.found_docs:
         if golden := golden_of(app, docname):
             shutil.copyfile(golden, Path(app.outdir) / "_sources" / f"{docname}.ipynb")
-    static = Path(app.outdir) / "_static"
-    for file in [*static.rglob("*.map"), *static.glob("*macros.html"), *(static / "mathjax").rglob("*")]:
-        if file.is_file() and not file.relative_to(static).as_posix().startswith(MATHJAX):
-            file.unlink()
-
-
-def setup(app: Sphinx) -> dict:
-    app.connect("builder-inited", fill_cache, priority=900)
-    app.connect("source-read", source_read)
-    app.connect("env-get-updated", number_by_page, priority=900)  # after Sphinx has numbered
-    app.connect("html-page-context", page_context, priority=900)
-    app.connect("build-finished", finish, priority=900)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,45 @@
+"""What surrounds a page: its facts under the title, numbers that count by page."""
+
+import re
+from pathlib import Path
+
+import yaml
+from sphinx.application import Sphinx
+
+from .goldens import golden_of
+
+
+def source_read(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put the page's facts under its title, and read the page anew when its golden changes."""
+    if golden := golden_of(app, docname):
+        app.env.note_dependency(str(golden))
+        source[0] = re.sub(
+            r"^# .+$", lambda title: f"{title[0]}\n\n{facts(app, source[0])}", source[0], count=1, flags=re.M
+        )
+
+
+def facts(app: Sphinx, text: str) -> str:
+    """Reading time, exercises and what the page needs, in one line."""
+    front = yaml.safe_load(text.split("---\n")[1])["ledger"]
+    parts = [f"{front['minutes']} minutes to read"]
+    if exercises := len(re.findall(r"^:::+ *\{exercise\}", text, re.M)):
+        parts.append(f"{exercises} exercises")
+    if front["needs"]:
+        names = [name if name == "intro" else f"chapters/{name}" for name in front["needs"]]
+        titles = [_title(Path(app.srcdir) / f"{name}.md") for name in names]
+        links = [f"{{doc}}`{title} </{name}>`" for title, name in zip(titles, names, strict=True)]
+        parts.append("read first: " + ", ".join(links))
+    return ":::{container} facts\n" + " · ".join(parts) + "\n:::"
+
+
+def _title(source: Path) -> str:
+    return re.search(r"^# (.+)$", source.read_text(encoding="utf8"), re.M)[1].strip()
+
+
+def number_by_page(app: Sphinx, env) -> list[str]:
+    """Figures and exercises count from 1 on every page, as they do in the goldens."""
+    for numbers in env.toc_fignumbers.values():
+        for kind in numbers.values():
+            for i, label in enumerate(sorted(kind, key=kind.get), 1):
+                kind[label] = (i,)
+    return []
