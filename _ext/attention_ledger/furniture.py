@@ -21,9 +21,10 @@ def source_read(app: Sphinx, docname: str, source: list[str]) -> None:
 def facts(app: Sphinx, text: str) -> str:
     """Reading time, exercises and what the page needs, in one line."""
     front = yaml.safe_load(text.split("---\n")[1])["ledger"]
-    parts = [f"{front['minutes']} minutes to read"]
+    minutes = front["minutes"]
+    parts = [f"{minutes} minute{'s' * (minutes != 1)} to read"]
     if exercises := len(re.findall(r"^:::+ *\{exercise\}", text, re.M)):
-        parts.append(f"{exercises} exercises")
+        parts.append(f"{exercises} exercise{'s' * (exercises != 1)}")
     if front["needs"]:
         names = [name if name == "intro" else f"chapters/{name}" for name in front["needs"]]
         titles = [_title(Path(app.srcdir) / f"{name}.md") for name in names]
