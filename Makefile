@@ -4,6 +4,7 @@
 #   make test        everything: ruff, unit tests, every output of every page, the site in a browser
 #   make test-colab  the goldens under Colab's older stack
 #   make notebooks   execute the pages whose code or library changed (ALL=1: every page)
+#   make pdf         the whole book in one PDF    make site-archive   the site in one zip, with its checksum
 #   make figures     take the figures as they are drawn now as what the tests compare with (look at them first)
 #   make clean       remove the site and the environments
 
@@ -13,7 +14,7 @@ ifeq ($(OS),Windows_NT)
 BIN := .venv/Scripts
 endif
 
-.PHONY: book serve test test-colab notebooks figures clean
+.PHONY: book serve test test-colab notebooks figures pdf site-archive clean
 
 book: .venv/.ready
 	@"$(BIN)/python" tools/build.py
@@ -33,6 +34,13 @@ test-colab: .venv/.ready .venv-colab/.ready
 
 notebooks: .venv/.ready
 	CUDA_VISIBLE_DEVICES= "$(BIN)/python" tools/notebooks.py $(if $(ALL),--all)
+
+pdf: book
+	@"$(BIN)/python" tools/browser.py
+	@"$(BIN)/python" tools/pdf.py
+
+site-archive: book
+	@"$(BIN)/python" tools/archive.py
 
 figures: .venv/.ready
 	@-"$(BIN)/python" -m pytest tests/figures -q --mpl-generate-hash-library=tests/figures/hashes.json > /dev/null

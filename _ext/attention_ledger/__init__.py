@@ -10,6 +10,7 @@ from . import furniture, goldens, weight
 def finish(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and app.builder.name == "html":
         goldens.download_golden(app)
+        furniture.mend_citations(Path(app.outdir))
         weight.prune(Path(app.outdir))
 
 

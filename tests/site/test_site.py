@@ -1,80 +1,16 @@
-"""The built site in a real browser: no error, no outside request, sliders by keyboard, light, dark, wide, narrow."""
+"""The built site: no error, no outside request, sliders by keyboard, light, dark, wide, narrow, every link."""
 
-import functools
-import gzip
-import http.server
 import re
-import threading
 from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag
 
 import pytest
-from playwright.sync_api import sync_playwright
 
-import browser
 import pages
 
 SITE = pages.ROOT / "_build" / "html"
 DOCUMENTS = [*pages.documents(), "search", "genindex"]
 PAGES = [page.name for page in pages.pages()]
-PAGE_LIMIT = 300 * 1024
-READY = "async () => { await window.MathJax?.startup?.promise; await document.fonts.ready; }"
-
-
-@pytest.fixture(scope="module")
-def address():
-    """The site on localhost."""
-    assert SITE.exists(), "there is no site; run make book"
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=SITE))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    path = browser.find()
-    assert path, browser.ADVICE
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-background-networking"]
-        )
-        yield running
-        running.close()
-
-
-@pytest.fixture
-def visit(chromium):
-    """Open an address and fail the test on any console error, page error, failed or outside request."""
-    opened = []
-
-    def go(url: str, *, width: int = 1280, theme: str = "light", offline_from: str = "http://127.0.0.1"):
-        page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
-        problems: list[str] = []
-        page.on("console", lambda m: problems.append(f"console: {m.text}") if m.type == "error" else None)
-        page.on("pageerror", lambda e: problems.append(f"script: {e}"))
-        page.on("requestfailed", lambda r: problems.append(f"failed: {r.url}"))
-        page.on("response", lambda r: problems.append(f"{r.status}: {r.url}") if r.status >= 400 else None)
-        page.on(
-            "request",
-            lambda r: (
-                None if r.url.startswith((offline_from, "data:", "blob:")) else problems.append(f"outside: {r.url}")
-            ),
-        )
-        opened.append((url, page, problems))
-        page.goto(url, wait_until="load")
-        page.evaluate(READY)
-        return page
-
-    yield go
-    for url, page, problems in opened:
-        page.close()
-        assert not problems, f"{url}:\n" + "\n".join(problems)
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -136,16 +72,6 @@ def _shown(box) -> str:
     frames = [frame for frame in box.locator(".frame").all() if frame.is_visible()]
     assert len(frames) == 1, f"{len(frames)} frames are shown at once"
     return frames[0].inner_html()
-
-
-@pytest.mark.parametrize("name", pages.documents())
-def test_page_weighs_little(name):
-    size = len(gzip.compress((SITE / f"{name}.html").read_bytes()))
-    assert size <= PAGE_LIMIT, f"{size / 1024:.0f} KiB gzipped"
-
-
-def test_site_weighs_little():
-    assert sum(file.stat().st_size for file in SITE.rglob("*") if file.is_file()) <= 15 * 2**20
 
 
 class _Links(HTMLParser):

@@ -1,0 +1,85 @@
+"""What a reader does with a page: enlarge, save, link to a setting, print, read without script; and WCAG 2.2."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+import pages
+
+SITE = pages.ROOT / "_build" / "html"
+PAGES = [page.name for page in pages.pages()]
+SLIDERS = [name for name in PAGES if 'class="explore"' in (SITE / f"{name}.html").read_text(encoding="utf8")]
+WCAG = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", pages.documents())
+def test_axe_finds_no_violation(visit, address, name, theme):
+    page = visit(f"{address}/{name}.html", theme=theme)
+    found = Axe().run(page, options=WCAG).response["violations"]
+    assert not found, "\n".join(f"{v['id']}: {n['target']} {n['html'][:120]}" for v in found for n in v["nodes"])
+
+
+def test_a_drawing_opens_enlarged_by_click_and_by_enter(visit, address):
+    page = visit(f"{address}/{SLIDERS[0]}.html")
+    drawing = page.locator("svg.drawing:visible").first
+    dialog = page.locator("dialog.enlarged")
+    for open_it in (drawing.click, lambda: (drawing.focus(), page.keyboard.press("Enter"))):
+        open_it()
+        assert dialog.is_visible()
+        assert dialog.locator("svg").bounding_box()["width"] > 1.3 * drawing.bounding_box()["width"]
+        page.keyboard.press("Escape")
+        assert not dialog.is_visible()
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_a_drawing_can_be_saved(visit, address, tmp_path, kind):
+    page = visit(f"{address}/{SLIDERS[0]}.html", theme="dark")
+    page.locator("svg.drawing:visible").first.click()
+    with page.expect_download() as download:
+        page.locator(f"[data-save={kind}]").click()
+    file = tmp_path / download.value.suggested_filename
+    download.value.save_as(file)
+    saved = file.read_bytes()
+    assert file.suffix == f".{kind}"
+    assert saved.startswith(b"\x89PNG") if kind == "png" else b"color:#010203" in saved
+
+
+@pytest.mark.parametrize("name", SLIDERS)
+def test_a_slider_setting_can_be_linked_to(visit, address, name):
+    page = visit(f"{address}/{name}.html")
+    box = page.locator(".explore").first
+    for slider in box.locator("input").all():
+        slider.focus()
+        page.keyboard.press("End")
+    shown, link = box.locator("output").all_inner_texts(), page.url
+    assert "#explore-" in link
+    again = visit(link)
+    assert again.locator(".explore").first.locator("output").all_inner_texts() == shown
+
+
+def test_without_script_the_first_frame_and_its_values_show(chromium):
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto((SITE / f"{SLIDERS[0]}.html").as_uri())
+    box = page.locator(".explore").first
+    assert sum(frame.is_visible() for frame in box.locator(".frame").all()) == 1
+    assert all(text for text in box.locator("output").all_inner_texts())
+    assert all(slider.is_disabled() for slider in box.locator("input").all())
+    context.close()
+
+
+@pytest.mark.parametrize("name", SLIDERS)
+def test_paper_shows_the_page_alone(visit, address, name):
+    page = visit(f"{address}/{name}.html")
+    page.emulate_media(media="print")
+    for part in (".bd-sidebar-primary", ".bd-header-article", ".prev-next-footer", ".explore input"):
+        assert not any(element.is_visible() for element in page.locator(part).all()), part
+    assert page.locator(".explore output").first.is_visible()
+    assert len(page.pdf()) > 10_000
+
+
+def test_a_page_that_moved_still_answers_under_its_old_address(sample):
+    sample.edit("_config.yml", "redirects: {}", "redirects: {chapters/old/page: ../part/page.html}")
+    result = sample.run("tools/build.py")
+    assert result.returncode == 0, result.stderr
+    assert "../part/page.html" in (sample.root / "_build/html/chapters/old/page.html").read_text(encoding="utf8")
