@@ -179,22 +179,27 @@ def test_every_module_of_the_library_has_an_arrow():
 
 # tools and the extension
 
-AUTHORS = ("tools", "_ext", *(file.stem for file in modules(ROOT / "tools", ROOT / "_ext")))
+EXTENSION = ("_ext", "attention_ledger")
+AUTHORS = ("tools", *EXTENSION, *(file.stem for file in modules(ROOT / "tools")))
 
 
 def of_authors(source: str, package: str = "") -> list[str]:
     return [found for found in imports(source, package) if below(found, AUTHORS)]
 
 
-@pytest.mark.parametrize("file", modules(LIBRARY, ROOT / "figures_src", ROOT / "_ext"), ids=name)
+@pytest.mark.parametrize("file", modules(LIBRARY, ROOT / "figures_src"), ids=name)
 def test_nothing_imports_tools_or_the_extension(file):
     assert not of_authors(read(file), package_of(file))
 
 
+@pytest.mark.parametrize("file", modules(ROOT / "_ext"), ids=name)
+def test_the_extension_imports_itself_only(file):
+    assert all(below(found, EXTENSION) for found in of_authors(read(file), package_of(file)))
+
+
 @pytest.mark.parametrize("file", modules(ROOT / "tools"), ids=name)
 def test_tools_do_not_import_the_extension(file):
-    extension = ("_ext", *(other.stem for other in modules(ROOT / "_ext")))
-    assert not [found for found in imports(read(file)) if below(found, extension)]
+    assert not [found for found in imports(read(file)) if below(found, EXTENSION)]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,11 @@ import html
 import io
 import sys
 
-import browser
-from pages import ROOT, Page, documents
 from playwright.sync_api import sync_playwright
 from pypdf import PdfReader, PdfWriter
+
+import browser
+from pages import ROOT, Page, documents
 
 SITE = ROOT / "_build" / "html"
 OUT = ROOT / "_build" / "the-attention-ledger.pdf"

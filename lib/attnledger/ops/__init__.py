@@ -1,4 +1,5 @@
-"""The operators, one module per mechanism: softmax attention, linear attention, delta rules, block selection.
+"""The operators, one module per mechanism: softmax and flash attention, heads, linear attention, delta rules, state
+spaces, fixed patterns and hashing, block selection, positions.
 
 Tensors are ``(..., T, d)``: a head is the last two axes, so a hand calculation is a plain ``(T, d)`` matrix and a model
 is ``(B, h, T, d)``, the layout of ``torch.nn.functional.scaled_dot_product_attention`` (the field's kernels use

@@ -1,0 +1,432 @@
+"""Attention that reads less: patterns fixed in advance, and hashing.
+
+A pattern says which keys a query may see: a window of recent tokens (``O(T w)`` scores), the same window with gaps, a
+few tokens that see and are seen by all, random blocks. As a mask it only describes: the mask itself has ``T_q T_k``
+entries, and ``attention(..., mask=...)`` computes every score before it hides some. ``sliding_window_attention``
+computes only the band. Child et al., *Generating Long Sequences with Sparse Transformers* (2019); Beltagy et al.,
+*Longformer* (2020); Zaheer et al., *Big Bird* (2020); Xiao et al., *Efficient Streaming Language Models with Attention
+Sinks* (2024). ``lsh_attention`` lets the content decide: tokens that hash alike meet (Kitaev et al., *Reformer*, 2020).
+Positions are aligned to the end everywhere: with ``T_q < T_k`` the queries are the last ``T_q`` tokens.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from . import _check
+from .softmax import NEVER, _mix, _softmax, attention, merge
+
+BLOCK = 64  # queries that share one slice of keys; larger blocks compute more scores only to hide them
+
+
+def window_mask(queries: int, keys: int | None = None, *, window: int, sinks: int = 0, causal: bool = True) -> Tensor:
+    """Which keys a sliding window shows: the last ``window`` of them, the query's own included.
+
+    Args:
+        queries: ``T_q``, number of queries.
+        keys: ``T_k``, number of keys; as many as queries if None.
+        window: keys seen. Query ``i`` sees ``i − window + 1 … i``; without a causal mask the window is centred,
+            ``i − window // 2 … i + (window − 1) // 2``, so an even one reaches one token further back than ahead.
+        sinks: the first so many keys are seen by every later query, in addition to the window.
+        causal: hide the keys after the query.
+
+    Returns:
+        Boolean ``(T_q, T_k)``, True = may attend.
+
+    Raises:
+        ValueError: a size that is not a whole number, below 0, or a window below 1 (0 does not mean "no window").
+
+    Source: Beltagy et al. 2020, section 3.1; sinks: Xiao et al. 2024, section 3.2. (Longformer's ``w`` counts ``w/2``
+    keys on either side and not the token itself, ``w + 1`` in all.) Page: ``sparse/fixed-patterns``.
+    """
+    _check.at_least("sinks", sinks, 0)
+    near = dilated_mask(queries, keys, window=window, dilation=1, causal=causal)
+    query, key = _pairs(queries, keys)
+    first = (key < sinks) & (key <= query) if causal else key < sinks
+    return near | first
+
+
+def dilated_mask(queries: int, keys: int | None = None, *, window: int, dilation: int, causal: bool = True) -> Tensor:
+    """A window with gaps: ``window`` keys, the query's own included, each ``dilation`` tokens from the next.
+
+    Args:
+        queries, keys, causal: as in ``window_mask``.
+        window: keys seen, ``i, i − dilation, …, i − (window − 1) dilation``; centred without a causal mask.
+        dilation: step between them; 1 is the plain window.
+
+    Returns:
+        Boolean ``(T_q, T_k)``, True = may attend.
+
+    Raises:
+        ValueError: sizes as in ``window_mask``, or a dilation below 1.
+
+    Source: Beltagy et al. 2020, section 3.1. Page: ``sparse/fixed-patterns``.
+    """
+    query, key = _pairs(queries, keys)
+    _check.at_least("window", window, 1)
+    _check.at_least("dilation", dilation, 1)
+    back, ahead = (window - 1, 0) if causal else (window // 2, (window - 1) // 2)
+    offset = query - key  # (T_q, T_k)
+    return (offset <= back * dilation) & (offset >= -ahead * dilation) & (offset % dilation == 0)
+
+
+def global_mask(queries: int, keys: int | None = None, *, tokens: Iterable[int], causal: bool = True) -> Tensor:
+    """A few tokens that see everything and are seen by everything; join it to a window with ``|``.
+
+    Args:
+        queries, keys, causal: as in ``window_mask``.
+        tokens: positions of the global tokens among the keys, ``range(g)`` for the first ``g``.
+
+    Returns:
+        Boolean ``(T_q, T_k)``, True = may attend: their rows and their columns.
+
+    Raises:
+        ValueError: sizes as in ``window_mask``, or positions that are not whole numbers from 0 to ``T_k − 1``.
+
+    Source: Beltagy et al. 2020, section 3.1. Page: ``sparse/fixed-patterns``.
+    """
+    query, key = _pairs(queries, keys)
+    if not isinstance(tokens, Iterable):
+        _check.complain("tokens", repr(tokens), "an iterable of positions, such as range(2)")
+    chosen = torch.zeros(len(key), dtype=torch.bool)
+    for token in tokens:
+        _check.at_least("tokens", token, 0)
+        if token >= len(key):
+            _check.complain("tokens", token, f"positions of the {len(key)} keys")
+        chosen[token] = True
+    seen = chosen | _rows(chosen, query)  # (T_q, T_k)
+    return seen & (key <= query) if causal else seen
+
+
+def bigbird_mask(
+    queries: int,
+    keys: int | None = None,
+    *,
+    block_size: int,
+    window: int = 3,
+    global_blocks: int = 2,
+    random_blocks: int = 3,
+    seed: int = 0,
+    causal: bool = True,
+) -> Tensor:
+    """Big Bird: in blocks of tokens a window, a few global blocks, and a few random ones.
+
+    Args:
+        queries, keys, causal: as in ``window_mask``.
+        block_size: tokens per block, counted from the first key; the last block may be shorter.
+        window: blocks seen, the own block included; placed like the tokens of ``window_mask``.
+        global_blocks: the first so many blocks see and are seen by all. (The released code takes the first and the last
+            block; under a causal mask the last would see all and be seen by none.)
+        random_blocks: for each block so many others, drawn without repetition from those it does not see yet (under a
+            causal mask from the earlier ones), or all of them if there are fewer.
+        seed: of the draw. Under a causal mask a block's draw does not depend on how many blocks follow, so a sequence
+            that grows keeps its pattern.
+
+    Returns:
+        Boolean ``(T_q, T_k)``, True = may attend.
+
+    Raises:
+        ValueError: sizes as in ``window_mask``, a block size below 1, or numbers of blocks below 0.
+
+    Source: Zaheer et al. 2020, section 2 and appendix D. Page: ``sparse/fixed-patterns``.
+    """
+    query, key = _pairs(queries, keys)
+    _check.at_least("block_size", block_size, 1)
+    _check.at_least("global_blocks", global_blocks, 0)
+    _check.at_least("random_blocks", random_blocks, 0)
+    n = -(-len(key) // block_size)
+    blocks = window_mask(n, window=window, causal=causal)
+    blocks |= global_mask(n, tokens=range(min(global_blocks, n)), causal=causal)
+    random = torch.Generator().manual_seed(seed)
+    for b in range(n):
+        unseen = (~blocks[b, : b if causal else n]).nonzero().squeeze(-1)
+        blocks[b, unseen[torch.randperm(len(unseen), generator=random)[:random_blocks]]] = True
+    seen = _rows(blocks, query.squeeze(-1).div(block_size, rounding_mode="floor"))[:, key // block_size]
+    return seen & (key <= query) if causal else seen
+
+
+def _pairs(queries: int, keys: int | None) -> tuple[Tensor, Tensor]:
+    """Positions of the queries ``(T_q, 1)``, the last ones among the keys, and of the keys ``(T_k,)``."""
+    _check.at_least("queries", queries, 0)
+    keys = queries if keys is None else keys
+    _check.at_least("keys", keys, 0)
+    return torch.arange(keys - queries, keys).unsqueeze(-1), torch.arange(keys)
+
+
+def _rows(x: Tensor, position: Tensor) -> Tensor:
+    """``x[position]``, False for positions before the first key."""
+    return torch.cat([x, x.new_zeros(1, *x.shape[1:])])[position.clamp(min=-1)]
+
+
+def sliding_window_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    window: int,
+    sinks: int = 0,
+    scale: float | None = None,
+    return_lse: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Causal softmax attention to the last ``window`` keys, computing only those scores: ``O(T window)``.
+
+    The same numbers as ``attention`` with ``window_mask``. The queries go by blocks; a block of ``C`` meets the
+    ``window + C − 1`` keys that any of its queries sees, and the two ends of that band are masked row by row. A cache
+    need hold only the last ``window`` keys and the sinks.
+
+    Args:
+        q: ``(..., T_q, d)``.
+        k: ``(..., T_k, d)``, same leading axes.
+        v: ``(..., T_k, d_v)``, same leading axes.
+        window: keys seen, the query's own included.
+        sinks: the first so many keys are seen by every later query, in addition to the window.
+        scale: factor on ``q kᵀ``, ``d ** -0.5`` unless given.
+        return_lse: also return the natural-log log-sum-exp of each row of scores, ``(..., T_q)``.
+
+    Returns:
+        ``(..., T_q, d_v)`` in the dtype of ``q``, 0 for queries before the first key; with ``return_lse`` also the
+        log-sum-exp (fp32 for half inputs).
+
+    Raises:
+        ValueError: shapes or dtypes that do not fit, a window below 1, or sinks below 0.
+
+    Source: Beltagy et al. 2020, section 3.1; Xiao et al. 2024. Page: ``sparse/fixed-patterns``.
+    """
+    computing = _check.floating(q=q, k=k, v=v)
+    for name, x, want in (("q", q, "(..., T_q, d)"), ("k", k, "(..., T_k, d)"), ("v", v, "(..., T_k, d_v)")):
+        _check.matrix(name, x, want)
+    _check.shape("k", k, (*q.shape[:-2], k.shape[-2], q.shape[-1]), "(..., T_k, d)")
+    _check.shape("v", v, (*k.shape[:-1], v.shape[-1]), "(..., T_k, d_v)")
+    _check.at_least("window", window, 1)
+    _check.at_least("sinks", sinks, 0)
+    T_q, T_k = q.shape[-2], k.shape[-2]
+    q_ = q.to(computing) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    blind = max(T_q - T_k, 0)  # queries before the first key
+    window = min(window, max(T_k, 1))
+    recent = slice(max(T_k - T_q - window + 1, 0), None)
+    outs = [q_.new_zeros(*q.shape[:-2], blind, v.shape[-1])]
+    lses = [q_.new_full((*q.shape[:-2], blind), NEVER)]
+    for scores, V, mix in _bands(
+        q_[..., blind:, :], k[..., recent, :].to(computing), v[..., recent, :].to(computing), window
+    ):
+        outs.append(mix(scores.softmax(-1), V))
+        if return_lse or sinks:
+            lses.append(scores.logsumexp(-1))
+    out = torch.cat(outs, dim=-2)
+    lse = torch.cat(lses, dim=-1) if return_lse or sinks else None
+    if sinks:  # apart, where they are not in the window; joined by log-sum-exp
+        first_k, first_v = (x[..., :sinks, :].to(computing) for x in (k, v))
+        query, key = _pairs(T_q, T_k)
+        left = (key[:sinks] <= query - window).to(q.device)  # (T_q, sinks)
+        apart = attention(q_, first_k, first_v, causal=False, mask=left, scale=1.0, return_lse=True)
+        out, lse = merge(*zip((out, lse), apart, strict=True))
+    out = out.to(q.dtype)
+    return (out, lse) if return_lse else out
+
+
+def _bands(q: Tensor, k: Tensor, v: Tensor, window: int) -> Iterator[tuple[Tensor, Tensor, Callable]]:
+    """Block by block: masked scores ``(..., rows, keys)``, values ``(..., keys, d_v)``, and how to multiply them."""
+    T, T_k = q.shape[-2], k.shape[-2]
+    C = min(BLOCK, max(T, 1))
+    bounds = sorted({T_k - T, *range(T_k, T_k - T, -C)})  # the first block takes the remainder
+    row, column = torch.arange(C, device=q.device).unsqueeze(-1), torch.arange(window - 1 + C, device=q.device)
+    hidden = (column < row) | (column >= row + window)
+    mix = torch.matmul if bool(v.sum().isfinite()) else _mix  # far cheaper than asking every number
+    spans = (_spans(x, bounds, window, C) for x in (k, v))
+    for start, Q, K, V in zip(bounds, q.split([b - a for a, b in pairwise(bounds)], dim=-2), *spans, strict=False):
+        cut = max(window - 1 - start, 0)  # columns before key 0
+        met = slice(cut, cut + K.shape[-2])
+        scores = Q @ K.mT
+        for end in (slice(None, max(C - 1 - cut, 0)), slice(window - cut, None)):  # all rows see what lies between
+            scores[..., end].masked_fill_(hidden[: Q.shape[-2], met][:, end], NEVER)
+        yield scores, V, mix
+
+
+def _spans(x: Tensor, bounds: list[int], window: int, C: int) -> list[Tensor]:
+    """For each block of queries the keys its rows see, ``window - 1`` before it and its own: views, nothing is copied.
+
+    Whole blocks are windows of one unfolded tensor, whose backward pass adds the overlaps up in one go. The backward
+    pass of a slice fills a tensor as large as the one it was cut from; so only the few short spans at the start are
+    slices, of a piece that is as short.
+    """
+    T_k = x.shape[-2]
+    whole = next(a for a in bounds if a >= window - 1 and (T_k - a) % C == 0)
+    start = x[..., :whole, :]
+    spans = [start[..., max(a - window + 1, 0) : b, :] for a, b in pairwise(bounds) if a < whole]
+    if whole < T_k:
+        spans += x[..., whole - window + 1 :, :].unfold(-2, window - 1 + C, C).mT.unbind(-3)
+    return spans
+
+
+def lsh_buckets(x: Tensor, *, buckets: int, rounds: int = 1, seed: int = 0) -> Tensor:
+    """Hash vectors so that those at a small angle are likely to share a bucket: ``argmax([xR; −xR])``.
+
+    A bucket is a discrete choice: no gradient passes, and a small step of ``x`` across a border changes it (so may a
+    rounding error; half inputs are hashed in fp32).
+
+    Args:
+        x: ``(..., T, d)``. Only directions count.
+        buckets: how many, an even number, or 1 for no hashing.
+        rounds: independent hashes. Adding rounds keeps the earlier ones.
+        seed: of the random matrices ``R (d, buckets / 2)``, normally distributed, the same for every head.
+
+    Returns:
+        int64 ``(..., rounds, T)``, from 0 to ``buckets − 1``.
+
+    Raises:
+        ValueError: shape or dtype, buckets below 1 or odd, rounds below 1.
+
+    Source: Kitaev et al. 2020, section 2; Andoni et al. 2015. Page: ``sparse/hashing``.
+    """
+    computing = _check.floating(x=x)
+    _check.matrix("x", x)
+    _check.at_least("buckets", buckets, 1)
+    _check.at_least("rounds", rounds, 1)
+    if buckets == 1:
+        return torch.zeros((*x.shape[:-2], rounds, x.shape[-2]), dtype=torch.int64, device=x.device)
+    if buckets % 2:
+        _check.complain("buckets", buckets, "an even number, or 1")
+    random = torch.Generator().manual_seed(seed)
+    size = (x.shape[-1], buckets // 2)
+    R = torch.stack([torch.randn(size, generator=random, dtype=torch.float64) for _ in range(rounds)])
+    turned = x.detach().to(computing).unsqueeze(-3) @ R.to(x.device, computing)  # (..., rounds, T, buckets / 2)
+    return torch.cat([turned, -turned], dim=-1).argmax(-1)
+
+
+def lsh_attention(
+    q_k: Tensor,
+    v: Tensor,
+    *,
+    buckets: int,
+    rounds: int = 4,
+    chunk: int | None = None,
+    seed: int = 0,
+    causal: bool = True,
+    scale: float | None = None,
+    return_lse: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Reformer's attention: queries double as keys, and each meets the keys of its bucket in sorted chunks.
+
+    Keys are the queries at length 1. In each round the tokens are sorted by bucket and, within it, by position; every
+    bucket is cut into chunks, and a token meets its own chunk and the one before in its bucket. What the rounds found
+    is joined by log-sum-exp; a key met in ``N`` rounds counts ``1/N`` in each. A token sees itself only if it has met
+    nothing else in any round. The mask compares original positions.
+
+    Chunks are counted from each bucket's first token. Reformer cuts the whole sorted row instead, so there the place of
+    a cut depends on how many tokens, later ones too, fell into lower buckets: the future decides whom the past meets.
+    Here the past does not change by a bit.
+
+    With ``buckets=1`` and no ``chunk``, or a chunk of at least ``T``, it is full attention with shared queries and
+    keys. The choice of buckets is a discrete function of ``q_k``: gradients are those at fixed buckets, and the output
+    jumps where a bucket changes.
+
+    Args:
+        q_k: ``(..., T, d)``, queries and, normalised, keys.
+        v: ``(..., T, d_v)``, same leading axes.
+        buckets: per round, an even number or 1.
+        rounds: hash functions; the chance to miss a close key falls with each.
+        chunk: tokens per chunk; None takes the paper's ``2 T / buckets``, twice the mean bucket. Give a number where
+            prefixes of a sequence must agree with the whole.
+        seed: of the hash functions.
+        causal: a token meets earlier ones only.
+        scale: factor on ``q kᵀ``, ``d ** -0.5`` unless given, as in the paper. The authors' code has no such factor:
+            pass 1.
+        return_lse: also return the natural-log log-sum-exp over the union of what was met, ``(..., T)``.
+
+    Returns:
+        ``(..., T, d_v)`` in the dtype of ``q_k``; with ``return_lse`` also the log-sum-exp (fp32 for half inputs).
+        ``O(rounds (T + buckets chunk) chunk)`` scores.
+
+    Raises:
+        ValueError: shapes or dtypes that do not fit, buckets below 1 or odd, rounds or chunk below 1.
+
+    Source: Kitaev et al. 2020, Eq. 2–6 and appendix A, Eq. 13–16. Page: ``sparse/hashing``.
+    """
+    computing = _check.floating(q_k=q_k, v=v)
+    _check.matrix("q_k", q_k)
+    _check.matrix("v", v, "(..., T, d_v)")
+    _check.shape("v", v, (*q_k.shape[:-1], v.shape[-1]), "(..., T, d_v)")
+    if chunk is not None:
+        _check.at_least("chunk", chunk, 1)
+    bucket = lsh_buckets(q_k, buckets=buckets, rounds=rounds, seed=seed)
+    *lead, T, d = q_k.shape
+    N = math.prod(lead)
+    m = max(min(-(-2 * T // buckets) if chunk is None else chunk, T), 1)
+    rows = [_in_chunks(b, buckets, m) for b in bucket.reshape(N, rounds, T).unbind(1)]
+    q, V = q_k.reshape(N, T, d).to(computing), v.reshape(N, T, v.shape[-1]).to(computing)
+    K = _unit(q)
+    q = q * (d**-0.5 if scale is None else scale)
+    outs, lses = zip(*(_one_round(q, K, V, rows, r, causal) for r in range(rounds)), strict=True)
+    out, lse = merge(outs, lses)
+    alone = lse == NEVER  # met nothing else: the last resort is the token itself
+    out = torch.where(alone.unsqueeze(-1), V, out).reshape(v.shape).to(q_k.dtype)
+    lse = torch.where(alone, (q * K).sum(-1), lse).reshape(v.shape[:-1])
+    return (out, lse) if return_lse else out
+
+
+def _unit(x: Tensor) -> Tensor:
+    """Rows at length 1, 0 where they are 0; the largest entry is divided out first, because squares overflow."""
+    largest = x.detach().abs().amax(-1, keepdim=True)
+    x = x / largest.masked_fill(largest == 0, 1.0)
+    return x / x.norm(dim=-1, keepdim=True).clamp(min=0.5)  # the length is now at least 1, or exactly 0
+
+
+class _Chunks(NamedTuple):
+    """One round's tokens, sorted into chunks of ``width`` slots."""
+
+    token: Tensor  # (N, chunks, width): the token in each slot, T in an empty one
+    slot: Tensor  # (N, T): where each token is
+    chunk: Tensor  # (N, T): its chunk
+    previous: Tensor  # (N, T): the chunk before in its bucket, or -1
+
+
+def _in_chunks(bucket: Tensor, buckets: int, m: int) -> _Chunks:
+    """Sort tokens ``(N, T)`` by bucket and position and cut every bucket into chunks of ``m``.
+
+    A later token must not change the rounding of earlier outputs. So every chunk starts on a cache line (matrix
+    products may round differently elsewhere), hence the ``width``; and there are as many chunks as the most uneven
+    buckets could need, not as many as these need.
+    """
+    N, T = bucket.shape
+    width = -(-m // 16) * 16
+    n_chunks = min((T + buckets * (m - 1)) // m, T)
+    order = bucket.argsort(dim=-1, stable=True)
+    in_order = bucket.gather(-1, order)
+    ids = torch.arange(buckets, device=bucket.device).expand(N, -1).contiguous()
+    start, end = (torch.searchsorted(in_order, ids, right=right) for right in (False, True))
+    needed = (end - start + m - 1) // m
+    first = needed.cumsum(-1) - needed  # each bucket's first chunk
+    token = torch.arange(T, device=bucket.device).expand(N, -1)
+    rank = torch.zeros_like(order).scatter_(-1, order, token - start.gather(-1, in_order))  # earlier ones in the bucket
+    chunk = first.gather(-1, bucket) + rank // m
+    slot = chunk * width + rank % m
+    at = torch.full((N, n_chunks * width), T, device=bucket.device).scatter_(-1, slot, token)
+    return _Chunks(at.unflatten(-1, (n_chunks, width)), slot, chunk, torch.where(rank >= m, chunk - 1, -1))
+
+
+def _one_round(q: Tensor, k: Tensor, v: Tensor, rounds: list[_Chunks], r: int, causal: bool) -> tuple[Tensor, Tensor]:
+    """What each token ``(N, T)`` meets in round ``r``: outputs ``(N, T, d_v)``, log-sum-exps ``(N, T)``."""
+    n = torch.arange(q.shape[0], device=q.device).unsqueeze(-1)
+    own = rounds[r].token  # (N, chunks, width)
+    both = torch.cat([pad(own, (0, 0, 1, 0), value=q.shape[-2])[:, :-1], own], dim=-1)  # (N, chunks, 2 width)
+    Q, K, V = (pad(x, (0, 0, 0, 1))[n[..., None], at] for x, at in ((q, own), (k, both), (v, both)))  # 0 if empty
+    times = 0
+    for other in rounds:  # who meets whom in each round: in the same chunk or in the one before
+        chunk, previous = (pad(x, (0, 1), value=-2)[n[..., None], own] for x in (other.chunk, other.previous))
+        theirs = pad(other.chunk, (0, 1), value=-2)[n[..., None], both].unsqueeze(-2)  # (N, chunks, 1, 2 width)
+        meets = (theirs == chunk.unsqueeze(-1)) | (theirs == previous.unsqueeze(-1))  # (N, chunks, width, 2 width)
+        times = times + meets
+        if other is rounds[r]:
+            visible = meets
+    query, key = own.unsqueeze(-1), both.unsqueeze(-2)
+    visible = visible & (key < query if causal else key != query)
+    scores = (Q @ K.mT - times.clamp(min=1).to(q.dtype).log()).masked_fill(~visible, NEVER)
+    weights, lse = _softmax(scores)
+    out = _mix(weights, V)  # (N, chunks, width, d_v)
+    slot = rounds[r].slot
+    return out.flatten(1, 2)[n, slot], lse.flatten(1, 2)[n, slot]
