@@ -11,6 +11,9 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and app.builder.name == "html":
         goldens.download_golden(app)
         furniture.mend_citations(Path(app.outdir))
+        notation = Path(app.srcdir) / "chapters" / "appendix" / "notation.md"
+        if notation.exists():
+            furniture.explain_symbols(Path(app.outdir), notation)
         weight.prune(Path(app.outdir))
 
 

@@ -1,5 +1,6 @@
-"""What surrounds a page: its facts under the title, numbers that count by page."""
+"""What surrounds a page: its facts under the title, numbers that count by page, symbols that say what they mean."""
 
+import html
 import re
 from pathlib import Path
 
@@ -52,3 +53,41 @@ def mend_citations(site: Path) -> None:
         text = page.read_text(encoding="utf8")
         if 'role="doc-biblioentry"' in text:
             page.write_text(text.replace('role="doc-biblioentry"', 'role="listitem"'), encoding="utf8")
+
+
+def symbols(notation: Path) -> dict[str, list[tuple[str, str]]]:
+    """TeX of a symbol -> its meanings and the pages that introduce them, from the tables of the notation page."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for row in re.findall(r"^\| (\$.*?) \| (.*?) \|.*<(/\S+)>` \|$", notation.read_text(encoding="utf8"), re.M):
+        meaning = re.sub(r"\{\w+\}`([^`<]*)[^`]*`", r"\1", row[1])
+        meaning = re.sub(r"\\sqrt\{([^}]*)\}", r"√\1", meaning).replace(r"\cdot", "·")
+        meaning = re.sub(r"[`$\\{}]", "", meaning)
+        for symbol in re.findall(r"\$([^$]+)\$", row[0]):
+            for letter in re.split(r",\s+", symbol.split(" = ")[0]):
+                found.setdefault(letter.strip(), []).append((meaning, row[2].lstrip("/")))
+    return found
+
+
+def meaning_on(page: str, meanings: list[tuple[str, str]]) -> str:
+    """What a letter stands for on `page`: as introduced there, else in its part of the book, else where it came first."""
+    part = page.rpartition("/")[0]
+    here = [meaning for meaning, home in meanings if home == page]
+    near = [meaning for meaning, home in meanings if home.rpartition("/")[0] == part]
+    return [*here, *near, meanings[0][0]][0]
+
+
+def explain_symbols(site: Path, notation: Path) -> None:
+    """Hovering over a symbol of the notation page says what it stands for, on every page."""
+    known = symbols(notation)
+    formula = re.compile(r'<span class="math notranslate nohighlight">\\\((.*?)\\\)</span>')
+    for file in site.rglob("*.html"):
+        page = file.relative_to(site).with_suffix("").as_posix()
+
+        def explained(match: re.Match, page: str = page) -> str:
+            meanings = known.get(html.unescape(match[1]).strip())
+            if not meanings:
+                return match[0]
+            return match[0].replace("<span ", f'<span title="{html.escape(meaning_on(page, meanings))}" ', 1)
+
+        text = file.read_text(encoding="utf8")
+        file.write_text(formula.sub(explained, text), encoding="utf8")

@@ -92,6 +92,7 @@ def used_glyphs(site: Path) -> set[int]:
             classes = set(re.findall(r"\.(fa-[a-z0-9-]+)", selector))
             if not classes or classes & named:
                 glyphs |= {int(code, 16) for code in _GLYPH.findall(body)}
+                glyphs |= {ord(letter) for letter in body if "\ue000" <= letter <= "\uf8ff"}  # written out
     return glyphs
 
 
