@@ -64,16 +64,21 @@ def symbols(notation: Path) -> dict[str, list[tuple[str, str]]]:
         meaning = re.sub(r"[`$\\{}]", "", meaning)
         for symbol in re.findall(r"\$([^$]+)\$", row[0]):
             for letter in re.split(r",\s+", symbol.split(" = ")[0]):
-                found.setdefault(letter.strip(), []).append((meaning, row[2].lstrip("/")))
+                for name in {letter.strip(), re.sub(r"_[it]$", "", letter.strip())}:  # S_t is S in running text
+                    found.setdefault(name, []).append((meaning, row[2].lstrip("/")))
     return found
 
 
-def meaning_on(page: str, meanings: list[tuple[str, str]]) -> str:
-    """What a letter stands for on `page`: as introduced there, else in its part of the book, else where it came first."""
+def meaning_on(page: str, symbol: str, meanings: list[tuple[str, str]]) -> str | None:
+    """What a letter stands for on `page`: as introduced there, or in its part, or by softmax attention.
+
+    A single letter that only a distant page introduces may mean anything here, and is not explained.
+    """
     part = page.rpartition("/")[0]
-    here = [meaning for meaning, home in meanings if home == page]
-    near = [meaning for meaning, home in meanings if home.rpartition("/")[0] == part]
-    return [*here, *near, meanings[0][0]][0]
+    fits = [meaning for meaning, home in meanings if home == page]
+    fits += [meaning for meaning, home in meanings if home.rpartition("/")[0] == part]
+    fits += [meaning for meaning, home in meanings if home.endswith("softmax-attention") or len(symbol) > 1]
+    return fits[0] if fits else None
 
 
 def explain_symbols(site: Path, notation: Path) -> None:
@@ -84,10 +89,9 @@ def explain_symbols(site: Path, notation: Path) -> None:
         page = file.relative_to(site).with_suffix("").as_posix()
 
         def explained(match: re.Match, page: str = page) -> str:
-            meanings = known.get(html.unescape(match[1]).strip())
-            if not meanings:
-                return match[0]
-            return match[0].replace("<span ", f'<span title="{html.escape(meaning_on(page, meanings))}" ', 1)
+            symbol = html.unescape(match[1]).strip()
+            meaning = meaning_on(page, symbol, known.get(symbol, []))
+            return match[0].replace("<span ", f'<span title="{html.escape(meaning)}" ', 1) if meaning else match[0]
 
         text = file.read_text(encoding="utf8")
         file.write_text(formula.sub(explained, text), encoding="utf8")
