@@ -14,6 +14,9 @@ ifeq ($(OS),Windows_NT)
 BIN := .venv/Scripts
 endif
 
+# pages are executed without a GPU, and on one thread: their matrices are small, and no output depends on it
+QUIET := CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1
+
 .PHONY: book serve test test-colab notebooks figures pdf site-archive clean
 
 book: .venv/.ready
@@ -27,13 +30,13 @@ test: book
 	@"$(BIN)/python" tools/browser.py
 	@"$(BIN)/python" -m ruff check .
 	@"$(BIN)/python" -m ruff format --check .
-	CUDA_VISIBLE_DEVICES= "$(BIN)/python" -m pytest tests notebooks --nbval --nbval-current-env
+	$(QUIET) "$(BIN)/python" -m pytest tests notebooks --nbval --nbval-current-env
 
 test-colab: .venv/.ready .venv-colab/.ready
-	CUDA_VISIBLE_DEVICES= "$(BIN)/python" tools/colab.py
+	$(QUIET) "$(BIN)/python" tools/colab.py
 
 notebooks: .venv/.ready
-	CUDA_VISIBLE_DEVICES= "$(BIN)/python" tools/notebooks.py $(if $(ALL),--all)
+	$(QUIET) "$(BIN)/python" tools/notebooks.py $(if $(ALL),--all)
 
 pdf: book
 	@"$(BIN)/python" tools/browser.py

@@ -1,6 +1,8 @@
 """The ledger judges: a value that contradicts a recorded verdict cannot be shown."""
 
+import gzip
 import json
+import re
 from decimal import Decimal
 from fractions import Fraction
 from html.parser import HTMLParser
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnledger.book import claims, errata, ledger
+from attnledger.book import all_claims, claims, errata, ledger
 
 
 def claim(verdict="exact", claim_id="a-claim", **fields) -> dict:
@@ -277,6 +279,8 @@ class Rows(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
+        if tag == "input":  # has no end tag
+            return
         self.open.append(tag)
         if tag == "tr":
             self.row = attributes.get("id", f"row {len(self.cells)}")
@@ -378,3 +382,105 @@ def test_errata_link_to_the_row_of_the_page_from_the_appendix(placed):
     _, first, second = rows.cells.values()
     assert first == ["It is so.\na < b", "so", "[5, 4,096]", "wrong", "linear/delta-rule"]
     assert second == ["It is so.", "so", "Someone & Co, 2020", "disputed", "kv_cache/kv-tables"]
+
+
+# all claims
+
+
+def told(source: str, topic: str, section: str = "§ 1", **fields) -> dict:
+    return {"source": source, "topic": topic, "section": section} | fields
+
+
+@pytest.fixture
+def whole_book(sources):
+    sources(
+        claim("exact", "holds", **told("000", "linear"), claimed_num=4),
+        claim("wrong", "computed", **told("001", "linear", "a <b>"), claimed_num=4, note="It is five."),
+        claim("disputed", "cited", **told("001", "delta"), note="Sources differ."),
+        claim("not-computable", "given-up", **told("004", "delta"), note="secret", unchecked="nobody measured it"),
+        claim("wrong", "later", **told("002", "moe"), note="secret"),
+        computed={"holds": 4, "computed": [5, 4096]},
+        placed={
+            "holds": {"page": "linear/delta-rule", "cited": None},
+            "computed": {"page": "linear/delta-rule", "cited": None},
+            "cited": {"page": "kv_cache/kv-tables", "cited": "someone2020"},
+        },
+    )
+
+
+def test_every_claim_is_listed_with_what_was_found_and_where(whole_book):
+    assert repr(all_claims()).splitlines() == [
+        "holds: holds | 4 | linear/delta-rule",
+        "computed: wrong | [5, 4,096] | linear/delta-rule",
+        "cited: disputed | Someone & Co, 2020 | kv_cache/kv-tables",
+        "given-up: not checked | nobody measured it",
+        "later: not reached yet",
+    ]
+
+
+def test_a_row_of_all_claims_says_where_the_claim_stands_and_links_to_its_page(whole_book):
+    rows = Rows(all_claims()._repr_html_())
+    heads, *cells = rows.cells.values()
+    assert heads == ["Claim", "The source says", "Computed, or read in", "Verdict", "Page"]
+    assert cells[1] == [
+        "It is so.\nIt is five.\nB · a <b> · linear",
+        "so",
+        "[5, 4,096]",
+        "wrong",
+        "linear/delta-rule",
+    ]
+    assert cells[2][2] == "Someone & Co, 2020"
+    assert rows.links == [
+        "../linear/delta-rule.html#claim-holds",
+        "../linear/delta-rule.html#claim-computed",
+        "https://doi.org/10/x",
+        "../kv_cache/kv-tables.html#claim-cited",
+    ]
+    assert list(rows.cells)[1:] == [f"claim-{name}" for name in ("holds", "computed", "cited", "given-up", "later")], (
+        "each row can be linked to"
+    )
+
+
+def test_no_verdict_is_shown_that_no_page_stands_behind(whole_book):
+    shown = all_claims()._repr_html_()
+    rows = Rows(shown).cells
+    assert rows["claim-given-up"][2:] == ["nobody measured it", "not checked", ""]
+    assert rows["claim-later"][2:] == ["", "not reached yet", ""]
+    assert "secret" not in shown
+
+
+def test_claims_are_counted_by_source_and_by_topic(whole_book):
+    by_source, by_topic = all_claims().counts("source"), all_claims().counts("topic")
+    assert list(by_source) == ["A", "B", "C", "D"] and list(by_topic) == ["delta", "linear", "moe"]
+    assert list(by_source["A"]) == [*claims.WORDS.values(), "not checked", "not reached yet"]
+    found = {group: {word: n for word, n in row.items() if n} for group, row in (by_source | by_topic).items()}
+    assert found == {
+        "A": {"holds": 1},
+        "B": {"wrong": 1, "disputed": 1},
+        "C": {"not reached yet": 1},
+        "D": {"not checked": 1},
+        "linear": {"holds": 1, "wrong": 1},
+        "delta": {"disputed": 1, "not checked": 1},
+        "moe": {"not reached yet": 1},
+    }
+    with pytest.raises(ValueError, match="'source' or 'topic', got 'page'"):
+        all_claims().counts("page")
+
+
+def test_the_filters_are_labelled_offer_what_occurs_and_wait_for_script(whole_book):
+    shown = all_claims()._repr_html_()
+    assert '<div class="filter" role="search" aria-label="claims" hidden>' in shown
+    assert "filter').hidden=false" in shown and "display:none" not in shown, "without script every row shows"
+    assert shown.count("<label") == shown.count("<select") + shown.count("<input") == 4
+    assert '<output aria-live="polite">5 claims</output>' in shown
+    options = {value for value in re.findall(r'<option value="([^"]*)"', shown) if value}
+    assert options == {*"ABCD", "delta", "linear", "moe", "exact", "wrong", "disputed", "unchecked", "unreached"}
+    for name in ("source", "topic", "verdict"):
+        assert set(re.findall(rf'data-{name}="([^"]*)"', shown)) <= options
+
+
+def test_every_claim_of_the_book_has_a_row_whose_values_the_filters_offer():
+    shown = all_claims()._repr_html_()
+    assert len(re.findall(r'<tr id="claim-', shown)) == len(claims.claims())
+    assert {entry["source"] for entry in claims.claims().values()} <= set(claims.SOURCES)
+    assert len(gzip.compress(shown.encode())) < 200 * 1024

@@ -290,6 +290,11 @@ def test_yarn_at_the_edges():
     assert torch.equal(yarn_frequencies(16, scale=4.0, original=10**9), plain)  # everything does, often
     assert torch.equal(yarn_frequencies(16, scale=4.0, original=10**30), plain)
     assert yarn_frequencies(2, scale=4.0, original=4096).tolist() == [1.0]
+    for base, original, low, high in ((10000.0, 100, 0, 3), (10.0, 1000, 5, 15)):  # cut off at pair 0, at d − 1
+        weight = ((torch.arange(8, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
+        plain_here = rope_frequencies(16, base)
+        want = plain_here * (1 - weight) + plain_here / 4 * weight
+        assert_close(yarn_frequencies(16, base, scale=4.0, original=original), want, 1e-15)
     narrow = yarn_frequencies(16, scale=4.0, original=2048, beta_fast=1.001, beta_slow=1)  # all between two pairs
     assert narrow.isfinite().all() and (narrow <= plain).all() and (narrow >= plain / 4 - 1e-15).all()
 

@@ -3,7 +3,7 @@
 import torch
 
 from . import check
-from .claims import errata, ledger
+from .claims import all_claims, errata, ledger
 from .drawing import figure
 from .slider import explore
 from .text import say, table
@@ -12,4 +12,4 @@ from .text import say, table
 # its import of the compiler, which takes longer than all of torch.
 torch.set_deterministic_debug_mode("error")
 
-__all__ = ["check", "errata", "explore", "figure", "ledger", "say", "table"]
+__all__ = ["all_claims", "check", "errata", "explore", "figure", "ledger", "say", "table"]

@@ -234,3 +234,122 @@ def errata(*verdicts: str) -> Errata:
     wanted = verdicts or tuple(verdict for verdict in WORDS if verdict not in HOLDS)
     found = [claim for claim_id, claim in claims().items() if claim["verdict"] in wanted and claim_id in places]
     return Errata(found, data.read("computed.json"), places)
+
+
+SOURCES = {
+    "000": ("A", "efficient attention"),
+    "001": ("B", "the Transformer's evolution"),
+    "002": ("C", "costs and limits"),
+    "004": ("D", "the chapter summary"),
+}
+STANDINGS = WORDS | {"unchecked": "not checked", "unreached": "not reached yet"}
+
+_FILTER = (
+    "(s=>{const box=s.closest('.all-claims'),words=box.querySelector('input'),"
+    "picks=[...box.querySelectorAll('select')],rows=[...box.querySelectorAll('tbody tr')],"
+    "out=box.querySelector('output');let texts;"
+    "const show=()=>{texts=texts||rows.map(r=>(r.id+' '+r.textContent).toLowerCase());"
+    "const need=words.value.toLowerCase().split(/\\s+/).filter(Boolean);let shown=0;"
+    "rows.forEach((r,i)=>{const fits=need.every(w=>texts[i].includes(w))&&"
+    "picks.every(p=>!p.value||r.dataset[p.name]===p.value);r.style.display=fits?'':'none';shown+=fits});"
+    "out.textContent=`${shown} of ${rows.length} claims`};"
+    "[words,...picks].forEach(f=>{f.addEventListener('input',show);"
+    "f.addEventListener('keydown',e=>e.stopPropagation())});"
+    "box.querySelector('.filter').hidden=false})(document.currentScript)"
+)
+
+
+class AllClaims:
+    """Every claim in one table with filters over it; without script the filters stay hidden and all rows show."""
+
+    def __init__(self, claims: list[dict], values: dict[str, Any], places: dict[str, dict]):
+        self.claims, self.values, self.places = claims, values, places
+
+    def counts(self, by: str) -> dict[str, dict[str, int]]:
+        """Source (``"A"`` to ``"D"``) or topic -> how many of its claims hold, are wrong, ..., in words.
+
+        Raises ValueError if `by` is neither ``"source"`` nor ``"topic"``.
+        """
+        if by not in ("source", "topic"):
+            raise ValueError(f"by wants 'source' or 'topic', got {by!r}")
+        found: dict[str, dict[str, int]] = {}
+        for claim in self.claims:
+            group = SOURCES[claim["source"]][0] if by == "source" else claim["topic"]
+            row = found.setdefault(group, dict.fromkeys(STANDINGS.values(), 0))
+            row[STANDINGS[self._standing(claim)]] += 1
+        return {group: found[group] for group in sorted(found)}
+
+    def _standing(self, claim: Mapping) -> str:
+        """The verdict, where a page stands behind it; else why there is none."""
+        if claim["id"] in self.places:
+            return claim["verdict"]
+        return "unchecked" if claim.get("unchecked") else "unreached"
+
+    def _found(self, claim: Mapping) -> tuple[str, str | None]:
+        """What the page computed, or why nothing was checked; and the key of the source that the page cites."""
+        if (place := self.places.get(claim["id"])) is None:
+            return claim.get("unchecked", ""), None
+        return ("", place["cited"]) if place["cited"] else (shown(self.values[claim["id"]]), None)
+
+    def _row(self, claim: Mapping) -> str:
+        standing, place = self._standing(claim), self.places.get(claim["id"])
+        source, topic = SOURCES[claim["source"]][0], claim["topic"]
+        text, cited = self._found(claim)
+        said = _statement(claim) if place else html.escape(claim["statement"])
+        where = html.escape(" · ".join([source, claim["section"], topic]))
+        cells = [
+            f"{said}\n<small>{where}</small>",
+            html.escape(str(claim["claimed"])),
+            _linked(cited) if cited else html.escape(text),
+            _verdict(claim) if place else STANDINGS[standing],
+            f'<a href="../{place["page"]}.html#claim-{claim["id"]}">{place["page"]}</a>' if place else "",
+        ]
+        kinds = f'data-source="{source}" data-topic="{topic}" data-verdict="{standing}"'
+        return _line(cells, f' id="claim-{claim["id"]}" {kinds}')
+
+    def _repr_html_(self) -> str:
+        standings = {self._standing(claim) for claim in self.claims}
+        picks = {
+            "source": {letter: f"{letter}: {title}" for letter, title in SOURCES.values()},
+            "topic": {topic: topic for topic in sorted({claim["topic"] for claim in self.claims})},
+            "verdict": {standing: word for standing, word in STANDINGS.items() if standing in standings},
+        }
+        heads = ["Claim", "The source says", "Computed, or read in", "Verdict", "Page"]
+        heads[0] = f'<span style="display:inline-block;min-width:13em">{heads[0]}</span>'
+        filters = "\n".join(_select(name, options) for name, options in picks.items())
+        return (
+            '<div class="all-claims">\n<div class="filter" role="search" aria-label="claims" hidden>\n'
+            '<div style="display:flex;flex-wrap:wrap;gap:.4em 1.2em;align-items:end">\n'
+            f'<label style="{_FIELD}">Words\n<input type="search" style="width:14em;{_BOX}"></label>\n'
+            f"{filters}\n</div>\n</div>\n"
+            f'<p style="margin:.6em 0"><output aria-live="polite">{len(self.claims)} claims</output></p>\n'
+            f"{_claims_table('all claims', heads, [self._row(claim) for claim in self.claims])}\n"
+            f"<script>{_FILTER}</script>\n</div>"
+        )
+
+    def __repr__(self) -> str:
+        lines = []
+        for claim in self.claims:
+            text, cited = self._found(claim)
+            page = self.places.get(claim["id"], {}).get("page", "")
+            parts = [STANDINGS[self._standing(claim)], _source(cited)[0] if cited else text, page]
+            lines.append(f"{claim['id']}: " + " | ".join(filter(None, parts)))
+        return "\n".join(lines)
+
+
+_FIELD = "display:flex;flex-direction:column;font-size:.9em"
+_BOX = "max-width:100%;min-height:2.2em;box-sizing:border-box"
+
+
+def _select(name: str, options: Mapping[str, str]) -> str:
+    """A labelled choice of one of `options`, or of all."""
+    listed = "\n".join(f'<option value="{value}">{html.escape(text)}</option>' for value, text in options.items())
+    return (
+        f'<label style="{_FIELD}">{name.capitalize()}\n<select name="{name}" style="{_BOX}">\n'
+        f'<option value="">all</option>\n{listed}\n</select></label>'
+    )
+
+
+def all_claims() -> AllClaims:
+    """Every claim of the sources, with what the pages made of it."""
+    return AllClaims(list(claims().values()), data.read("computed.json"), data.read("placed.json"))

@@ -104,7 +104,8 @@ def svg_of(drawn: Figure, salt: str) -> str:
     # a style sheet inside the SVG would reach the whole page; the same as inherited properties does not
     text = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", text, flags=re.S)
     text = text.replace("<svg ", '<svg style="stroke-linejoin:round;stroke-linecap:butt;font-family:sans-serif" ', 1)
-    text = re.sub(r"(\d\.\d{3})\d+", r"\1", text)  # a thousandth of a point is enough
+    # a thousandth of a point is enough for coordinates; words are left alone
+    text = re.sub(r'="[^"]*"', lambda attribute: re.sub(r"(\d\.\d{3})\d+", r"\1", attribute[0]), text)
     text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
     text = text.replace("font-family: 'DejaVu Sans', sans-serif; ", "")
     return re.sub(r"\s*\n\s*", "\n", text).replace(">\n<", "><").strip()

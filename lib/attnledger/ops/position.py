@@ -100,7 +100,7 @@ def apply_rope(x: Tensor, positions: Tensor, frequencies: Tensor, *, layout: str
     if layout not in ("half", "interleaved"):
         _check.complain("layout", repr(layout), '"half" or "interleaved"')
     cos, sin = angles.cos().to(computing), angles.sin().to(computing)
-    turning, rest = x[..., : 2 * m].to(computing), x[..., 2 * m :]
+    turning, rest = x[..., : 2 * m], x[..., 2 * m :]  # a product with cos or sin is in the computing dtype
     pairs = turning.unflatten(-1, (2, m)) if layout == "half" else turning.unflatten(-1, (m, 2)).mT  # (..., 2, m)
     a, b = pairs.unbind(-2)
     pairs = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-2)
@@ -193,7 +193,7 @@ def yarn_frequencies(
     )  # the pair, as a real number, that makes so many turns
     low, high = math.floor(keep_until), min(math.ceil(slow_from), d - 1)
     if high > 0:  # the ramp reaches into the pairs there are; otherwise none comes round and all are interpolated
-        low = min(max(low, 0), high)
+        low = max(low, 0)
     pair = torch.arange(d // 2, dtype=torch.float64)
     interpolated = ((pair - low) / max(high - low, 0.001)).clamp(0, 1)
     return frequencies * (1 - interpolated) + frequencies / scale * interpolated

@@ -10,7 +10,7 @@ Positions are aligned to the end everywhere: with ``T_q < T_k`` the queries are 
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -205,46 +205,46 @@ def sliding_window_attention(
     _check.at_least("window", window, 1)
     _check.at_least("sinks", sinks, 0)
     T_q, T_k = q.shape[-2], k.shape[-2]
-    q_ = q.to(computing) * (q.shape[-1] ** -0.5 if scale is None else scale)
-    blind = max(T_q - T_k, 0)  # queries before the first key
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
     window = min(window, max(T_k, 1))
-    recent = slice(max(T_k - T_q - window + 1, 0), None)
-    outs = [q_.new_zeros(*q.shape[:-2], blind, v.shape[-1])]
-    lses = [q_.new_full((*q.shape[:-2], blind), NEVER)]
-    for scores, V, mix in _bands(
-        q_[..., blind:, :], k[..., recent, :].to(computing), v[..., recent, :].to(computing), window
-    ):
+    oldest = max(T_k - T_q - window + 1, 0)  # that any query has in its window
+    pieces = (q, k[..., oldest:, :], v[..., oldest:, :], k[..., :sinks, :], v[..., :sinks, :])
+    N = math.prod(q.shape[:-2])
+    q_, recent_k, recent_v, first_k, first_v = (x.to(computing).reshape(N, *x.shape[-2:]) for x in pieces)
+    blind = max(T_q - T_k, 0)  # queries before the first key
+    mix = torch.bmm if bool(recent_v.sum().isfinite()) else _mix  # far cheaper than asking every number
+    outs = [q_.new_zeros(N, blind, v.shape[-1])]
+    lses = [q_.new_full((N, blind), NEVER)]
+    for scores, V in _bands(q_[:, blind:], recent_k, recent_v, window, scale):
         outs.append(mix(scores.softmax(-1), V))
         if return_lse or sinks:
             lses.append(scores.logsumexp(-1))
-    out = torch.cat(outs, dim=-2)
-    lse = torch.cat(lses, dim=-1) if return_lse or sinks else None
+    out = torch.cat(outs, dim=1)
+    lse = torch.cat(lses, dim=1) if return_lse or sinks else None
     if sinks:  # apart, where they are not in the window; joined by log-sum-exp
-        first_k, first_v = (x[..., :sinks, :].to(computing) for x in (k, v))
         query, key = _pairs(T_q, T_k)
         left = (key[:sinks] <= query - window).to(q.device)  # (T_q, sinks)
-        apart = attention(q_, first_k, first_v, causal=False, mask=left, scale=1.0, return_lse=True)
+        apart = attention(q_, first_k, first_v, causal=False, mask=left, scale=scale, return_lse=True)
         out, lse = merge(*zip((out, lse), apart, strict=True))
-    out = out.to(q.dtype)
-    return (out, lse) if return_lse else out
+    out = out.to(q.dtype).reshape(*q.shape[:-1], v.shape[-1])
+    return (out, lse.reshape(q.shape[:-1])) if return_lse else out
 
 
-def _bands(q: Tensor, k: Tensor, v: Tensor, window: int) -> Iterator[tuple[Tensor, Tensor, Callable]]:
-    """Block by block: masked scores ``(..., rows, keys)``, values ``(..., keys, d_v)``, and how to multiply them."""
-    T, T_k = q.shape[-2], k.shape[-2]
+def _bands(q: Tensor, k: Tensor, v: Tensor, window: int, scale: float) -> Iterator[tuple[Tensor, Tensor]]:
+    """Block by block: masked scores ``(N, rows, keys)`` and the values ``(N, keys, d_v)`` they weigh."""
+    T, T_k = q.shape[1], k.shape[1]
     C = min(BLOCK, max(T, 1))
-    bounds = sorted({T_k - T, *range(T_k, T_k - T, -C)})  # the first block takes the remainder
+    bounds = sorted({T_k - T, *range(T_k, T_k - T, -C)})  # positions; the first block takes the remainder
     row, column = torch.arange(C, device=q.device).unsqueeze(-1), torch.arange(window - 1 + C, device=q.device)
-    hidden = (column < row) | (column >= row + window)
-    mix = torch.matmul if bool(v.sum().isfinite()) else _mix  # far cheaper than asking every number
-    spans = (_spans(x, bounds, window, C) for x in (k, v))
-    for start, Q, K, V in zip(bounds, q.split([b - a for a, b in pairwise(bounds)], dim=-2), *spans, strict=False):
+    hidden = (column < row) | (column >= row + window)  # (C, window - 1 + C), of a block far from the start
+    Qs = q.split([b - a for a, b in pairwise(bounds)], dim=1)
+    for start, Q, K, V in zip(bounds, Qs, _spans(k, bounds, window, C), _spans(v, bounds, window, C), strict=False):
         cut = max(window - 1 - start, 0)  # columns before key 0
-        met = slice(cut, cut + K.shape[-2])
-        scores = Q @ K.mT
+        columns = slice(cut, cut + K.shape[1])
+        scores = torch.bmm(Q * scale, K.mT)
         for end in (slice(None, max(C - 1 - cut, 0)), slice(window - cut, None)):  # all rows see what lies between
-            scores[..., end].masked_fill_(hidden[: Q.shape[-2], met][:, end], NEVER)
-        yield scores, V, mix
+            scores[..., end].masked_fill_(hidden[: Q.shape[1], columns][:, end], NEVER)
+        yield scores, V
 
 
 def _spans(x: Tensor, bounds: list[int], window: int, C: int) -> list[Tensor]:
@@ -254,12 +254,12 @@ def _spans(x: Tensor, bounds: list[int], window: int, C: int) -> list[Tensor]:
     pass of a slice fills a tensor as large as the one it was cut from; so only the few short spans at the start are
     slices, of a piece that is as short.
     """
-    T_k = x.shape[-2]
+    T_k = x.shape[1]
     whole = next(a for a in bounds if a >= window - 1 and (T_k - a) % C == 0)
-    start = x[..., :whole, :]
-    spans = [start[..., max(a - window + 1, 0) : b, :] for a, b in pairwise(bounds) if a < whole]
+    start = x[:, :whole]
+    spans = [start[:, max(a - window + 1, 0) : b] for a, b in pairwise(bounds) if a < whole]
     if whole < T_k:
-        spans += x[..., whole - window + 1 :, :].unfold(-2, window - 1 + C, C).mT.unbind(-3)
+        spans += x[:, whole - window + 1 :].unfold(1, window - 1 + C, C).mT.unbind(1)  # (N, blocks, keys, d)
     return spans
 
 
@@ -357,11 +357,11 @@ def lsh_attention(
     *lead, T, d = q_k.shape
     N = math.prod(lead)
     m = max(min(-(-2 * T // buckets) if chunk is None else chunk, T), 1)
-    rows = [_in_chunks(b, buckets, m) for b in bucket.reshape(N, rounds, T).unbind(1)]
+    layouts = [_in_chunks(b, buckets, m) for b in bucket.reshape(N, rounds, T).unbind(1)]
     q, V = q_k.reshape(N, T, d).to(computing), v.reshape(N, T, v.shape[-1]).to(computing)
     K = _unit(q)
     q = q * (d**-0.5 if scale is None else scale)
-    outs, lses = zip(*(_one_round(q, K, V, rows, r, causal) for r in range(rounds)), strict=True)
+    outs, lses = zip(*(_one_round(q, K, V, layouts, r, causal) for r in range(rounds)), strict=True)
     out, lse = merge(outs, lses)
     alone = lse == NEVER  # met nothing else: the last resort is the token itself
     out = torch.where(alone.unsqueeze(-1), V, out).reshape(v.shape).to(q_k.dtype)
@@ -409,24 +409,25 @@ def _in_chunks(bucket: Tensor, buckets: int, m: int) -> _Chunks:
     return _Chunks(at.unflatten(-1, (n_chunks, width)), slot, chunk, torch.where(rank >= m, chunk - 1, -1))
 
 
-def _one_round(q: Tensor, k: Tensor, v: Tensor, rounds: list[_Chunks], r: int, causal: bool) -> tuple[Tensor, Tensor]:
+def _one_round(q: Tensor, k: Tensor, v: Tensor, layouts: list[_Chunks], r: int, causal: bool) -> tuple[Tensor, Tensor]:
     """What each token ``(N, T)`` meets in round ``r``: outputs ``(N, T, d_v)``, log-sum-exps ``(N, T)``."""
-    n = torch.arange(q.shape[0], device=q.device).unsqueeze(-1)
-    own = rounds[r].token  # (N, chunks, width)
-    both = torch.cat([pad(own, (0, 0, 1, 0), value=q.shape[-2])[:, :-1], own], dim=-1)  # (N, chunks, 2 width)
-    Q, K, V = (pad(x, (0, 0, 0, 1))[n[..., None], at] for x, at in ((q, own), (k, both), (v, both)))  # 0 if empty
-    times = 0
-    for other in rounds:  # who meets whom in each round: in the same chunk or in the one before
-        chunk, previous = (pad(x, (0, 1), value=-2)[n[..., None], own] for x in (other.chunk, other.previous))
-        theirs = pad(other.chunk, (0, 1), value=-2)[n[..., None], both].unsqueeze(-2)  # (N, chunks, 1, 2 width)
+    N, T, _ = q.shape
+    n = torch.arange(N, device=q.device)
+    own = layouts[r].token  # (N, chunks, width)
+    both = torch.cat([pad(own, (0, 0, 1, 0), value=T)[:, :-1], own], dim=-1)  # with the chunk before: 2 width
+    Q, K, V = (pad(x, (0, 0, 0, 1))[n[:, None, None], at] for x, at in ((q, own), (k, both), (v, both)))  # 0 if empty
+    times = torch.zeros((), dtype=q.dtype, device=q.device)
+    for layout in layouts:  # who meets whom in each round: in the same chunk or in the one before
+        chunk, previous = (pad(x, (0, 1), value=-2)[n[:, None, None], own] for x in (layout.chunk, layout.previous))
+        theirs = pad(layout.chunk, (0, 1), value=-2)[n[:, None, None], both].unsqueeze(-2)
         meets = (theirs == chunk.unsqueeze(-1)) | (theirs == previous.unsqueeze(-1))  # (N, chunks, width, 2 width)
         times = times + meets
-        if other is rounds[r]:
+        if layout is layouts[r]:
             visible = meets
     query, key = own.unsqueeze(-1), both.unsqueeze(-2)
     visible = visible & (key < query if causal else key != query)
-    scores = (Q @ K.mT - times.clamp(min=1).to(q.dtype).log()).masked_fill(~visible, NEVER)
+    scores = (Q @ K.mT - times.clamp(min=1).log()).masked_fill(~visible, NEVER)
     weights, lse = _softmax(scores)
     out = _mix(weights, V)  # (N, chunks, width, d_v)
-    slot = rounds[r].slot
-    return out.flatten(1, 2)[n, slot], lse.flatten(1, 2)[n, slot]
+    slot = layouts[r].slot
+    return out.flatten(1, 2)[n[:, None], slot], lse.flatten(1, 2)[n[:, None], slot]
