@@ -4,6 +4,7 @@
 #   make test        everything: ruff, unit tests, every output of every page, the site in a browser
 #   make test-colab  the goldens under Colab's older stack
 #   make notebooks   execute the pages whose code or library changed (ALL=1: every page)
+#   make peers       the operators against other libraries' (their own environment)    make bench   the speed table
 #   make pdf         the whole book in one PDF    make site-archive   the site in one zip, with its checksum
 #   make figures     take the figures as they are drawn now as what the tests compare with (look at them first)
 #   make clean       remove the site and the environments
@@ -17,7 +18,7 @@ endif
 # pages are executed without a GPU, and on one thread: their matrices are small, and no output depends on it
 QUIET := CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1
 
-.PHONY: book serve test test-colab notebooks figures pdf site-archive clean
+.PHONY: book serve test test-colab notebooks figures pdf site-archive peers bench clean
 
 book: .venv/.ready
 	@"$(BIN)/python" tools/build.py
@@ -50,7 +51,7 @@ figures: .venv/.ready
 	"$(BIN)/python" -m pytest tests/figures -q
 
 clean:
-	rm -rf _build .venv .venv-colab
+	rm -rf _build .venv .venv-colab .venv-peers
 
 .venv/.ready: requirements.txt pyproject.toml
 	@"$(PYTHON)" -c "import sys; sys.exit(sys.version_info < (3, 11) and 'The book needs Python 3.11 or newer; this is ' + sys.version.split()[0] + '. Run make PYTHON=/path/to/python3.11')"
@@ -59,6 +60,18 @@ clean:
 	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@"$(BIN)/python" -c "open('.venv/.ready', 'w').close()"
+
+peers: .venv/.ready .venv-peers/.ready
+	CUDA_VISIBLE_DEVICES= "$(BIN:.venv/%=.venv-peers/%)/python" -m pytest tests/peers -o addopts=--import-mode=importlib
+
+bench: .venv/.ready .venv-peers/.ready
+	CUDA_VISIBLE_DEVICES= "$(BIN:.venv/%=.venv-peers/%)/python" tools/bench.py $(if $(QUICK),--quick)
+
+.venv-peers/.ready: requirements-peers.txt pyproject.toml
+	@"$(PYTHON)" -m venv .venv-peers
+	@"$(BIN:.venv/%=.venv-peers/%)/python" -m pip install --quiet --disable-pip-version-check -r requirements-peers.txt
+	@"$(BIN:.venv/%=.venv-peers/%)/python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@"$(BIN)/python" -c "open('.venv-peers/.ready', 'w').close()"
 
 .venv-colab/.ready: requirements-colab.txt pyproject.toml
 	@"$(PYTHON)" -m venv .venv-colab

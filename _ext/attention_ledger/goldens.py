@@ -88,13 +88,18 @@ def offer_golden(app: Sphinx, pagename: str, templatename: str, context: dict, d
     if golden := golden_of(app, pagename):
         there = golden.relative_to(app.srcdir).as_posix()
         for group in context.get("header_buttons", []):
-            for button in group.get("buttons", []):
+            buttons = group.get("buttons", [])
+            for button in buttons:
                 if button.get("text") in ("Colab", "Binder"):
                     button["url"] = button["url"].replace(f"{pagename}.md", there)
+            # the page's source is in the repository; what a reader downloads is the notebook
+            buttons[:] = [button for button in buttons if not str(button.get("url", "")).endswith(".md")]
 
 
 def download_golden(app: Sphinx) -> None:
-    """The download is the golden with its outputs (MyST-NB writes a cached page without any)."""
+    """The download is the golden with its outputs (MyST-NB writes a cached page without any), and nothing else."""
+    for source in (Path(app.outdir) / "_sources").rglob("*.md"):
+        source.unlink()
     for docname in app.env.found_docs:
         if golden := golden_of(app, docname):
             shutil.copyfile(golden, Path(app.outdir) / "_sources" / f"{docname}.ipynb")

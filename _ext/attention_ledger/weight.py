@@ -5,12 +5,13 @@ come from web fonts, which are cut down here to the icons that the site shows.
 """
 
 import re
+import shutil
 from pathlib import Path
 
 from fontTools import subset
 
 # what a page with TeX input and HTML output loads of MathJax
-MATHJAX = ("mathjax/tex-chtml.js", "mathjax/output/chtml/fonts/woff-v2/", "mathjax/input/tex/extensions/")
+MATHJAX = ("mathjax/tex-chtml.js", "mathjax/output/chtml/fonts/woff-v2/")
 _SHEET = re.compile(r'<link\b[^>]*\brel="stylesheet"[^>]*>\s*')
 _HREF = re.compile(r'href="((?:\.\./)*)_static/([^"?]+)')
 _RULE = re.compile(r"([^{}]+)\{([^{}]*)\}")
@@ -44,11 +45,12 @@ def prune(site: Path) -> None:
     for file in [*static.rglob("*.map"), *static.glob("*macros.html"), *(static / "mathjax").rglob("*")]:
         if file.is_file() and not file.relative_to(static).as_posix().startswith(MATHJAX):
             file.unlink()
+    shutil.rmtree(static / "locales", ignore_errors=True)  # translations that the theme has already used
     bundle(site)
     for name in UNUSED:
         for file in static.rglob(f"{name}*"):
             file.unlink()
-    glyphs = used_glyphs(site)
+    glyphs = used_glyphs(static / "styles" / "site.css", named_icons(site))
     for file in (static / "vendor" / "fontawesome").rglob("*"):
         if file.name in ("fa-solid-900.woff2", "fa-brands-400.woff2"):
             cut(file, glyphs)
@@ -79,20 +81,28 @@ def bundle(site: Path) -> None:
     (static / "styles" / "site.css").write_text("\n".join(parts), encoding="utf8")
 
 
-def used_glyphs(site: Path) -> set[int]:
-    """Code points of the icons whose classes a page or script of the site names, and of icons that CSS always draws."""
-    pages = "\n".join(file.read_text(encoding="utf8") for file in site.rglob("*.html"))
-    scripts = "\n".join(
-        file.read_text(encoding="utf8") for file in (site / "_static").rglob("*.js") if file.stat().st_size < 2e5
-    )
-    named = set(re.findall(r"\bfa-[a-z0-9-]+", pages + scripts))
+def named_icons(site: Path) -> set[str]:
+    """The icon classes that a page or a script of the site names."""
+    static = site / "_static"
+    files = [*site.rglob("*.html"), *(file for file in static.rglob("*.js") if "mathjax" not in file.parts)]
+    return set(re.findall(r"\bfa-[a-z0-9-]+", "\n".join(file.read_text(encoding="utf8") for file in files)))
+
+
+def used_glyphs(sheet: Path, named: set[str]) -> set[int]:
+    """Code points of the icons that are named, or that the style sheet always draws; the other rules are dropped."""
     glyphs: set[int] = set()
-    for sheet in (site / "_static").rglob("*.css"):
-        for selector, body in _RULE.findall(sheet.read_text(encoding="utf8")):
-            classes = set(re.findall(r"\.(fa-[a-z0-9-]+)", selector))
-            if not classes or classes & named:
-                glyphs |= {int(code, 16) for code in _GLYPH.findall(body)}
-                glyphs |= {ord(letter) for letter in body if "\ue000" <= letter <= "\uf8ff"}  # written out
+
+    def keep(rule: re.Match) -> str:
+        selector, body = rule.groups()
+        classes = set(re.findall(r"\.(fa-[a-z0-9-]+)", selector))
+        drawn = {int(code, 16) for code in _GLYPH.findall(body)}
+        drawn |= {ord(letter) for letter in body if "\ue000" <= letter <= "\uf8ff"}  # written out
+        if classes and not classes & named and drawn:
+            return ""
+        glyphs.update(drawn)
+        return rule[0]
+
+    sheet.write_text(_RULE.sub(keep, sheet.read_text(encoding="utf8")), encoding="utf8")
     return glyphs
 
 

@@ -74,7 +74,8 @@ def render(draw: Callable[..., Figure], params: dict, *, salt: str) -> Drawing:
         drawn = draw(**params)
     if not isinstance(drawn, Figure):
         raise ValueError(f"draw of {salt!r} must return a matplotlib Figure, not {type(drawn).__name__}")
-    parts = [salt, *(f"{key}={value}" for key, value in params.items())]
+    # only plain values: the last digits of a list of measured numbers differ between CPUs
+    parts = [salt, *(f"{key}={value}" for key, value in params.items() if isinstance(value, (bool, int, float, str)))]
     width = round(drawn.get_figwidth() * _PIXELS_PER_INCH)
     spoken = reading(**params) if (reading := _beside(draw).get("reading")) else ""
     return Drawing(svg_of(drawn, " ".join(parts)), _alt(draw, params), data_of(drawn), width, spoken)
@@ -104,11 +105,27 @@ def svg_of(drawn: Figure, salt: str) -> str:
     # a style sheet inside the SVG would reach the whole page; the same as inherited properties does not
     text = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", text, flags=re.S)
     text = text.replace("<svg ", '<svg style="stroke-linejoin:round;stroke-linecap:butt;font-family:sans-serif" ', 1)
-    # a thousandth of a point is enough for coordinates; words are left alone
-    text = re.sub(r'="[^"]*"', lambda attribute: re.sub(r"(\d\.\d{3})\d+", r"\1", attribute[0]), text)
+    # a hundredth of a point is enough for coordinates; words are left alone
+    text = re.sub(r'="[^"]*"', lambda attribute: re.sub(r"(\d\.\d\d)\d+", r"\1", attribute[0]), text)
     text = re.sub(r' transform="rotate\(-0 [^"]*"', "", text)
     text = text.replace("font-family: 'DejaVu Sans', sans-serif; ", "")
-    return re.sub(r"\s*\n\s*", "\n", text).replace(">\n<", "><").strip()
+    text = re.sub(r'style="[^"]*"', lambda rules: rules[0].replace("; ", ";").replace(": ", ":"), text)
+    text = re.sub(r'<path d="[^"]*" style="fill:none"/>', "", text)  # invisible backgrounds
+    return _without_bare_groups(re.sub(r"\s*\n\s*", "\n", text).replace(">\n<", "><").strip())
+
+
+def _without_bare_groups(svg: str) -> str:
+    """Groups without attributes change nothing; most of matplotlib's are such."""
+    kept, bare = [], []
+    for part in re.split(r"(<g(?: [^>]*)?>|</g>)", svg):
+        if part == "</g>":
+            kept += [] if bare.pop() else [part]
+        elif part.startswith("<g") and part[2:3] in " >":
+            bare.append(part == "<g>")
+            kept += [] if bare[-1] else [part]
+        else:
+            kept.append(part)
+    return "".join(kept)
 
 
 def data_of(drawn: Figure) -> str:

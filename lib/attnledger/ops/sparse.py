@@ -10,8 +10,7 @@ Positions are aligned to the end everywhere: with ``T_q < T_k`` the queries are 
 """
 
 import math
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import torch
@@ -21,7 +20,8 @@ from torch.nn.functional import pad
 from . import _check
 from .softmax import NEVER, _mix, _softmax, attention, merge
 
-BLOCK = 64  # queries that share one slice of keys; larger blocks compute more scores only to hide them
+BLOCK = 64  # queries that share one span of keys; larger blocks compute more scores only to hide them
+TILE = 2**19  # scores computed at once: they stay in cache
 
 
 def window_mask(queries: int, keys: int | None = None, *, window: int, sinks: int = 0, causal: bool = True) -> Tensor:
@@ -211,56 +211,75 @@ def sliding_window_attention(
     pieces = (q, k[..., oldest:, :], v[..., oldest:, :], k[..., :sinks, :], v[..., :sinks, :])
     N = math.prod(q.shape[:-2])
     q_, recent_k, recent_v, first_k, first_v = (x.to(computing).reshape(N, *x.shape[-2:]) for x in pieces)
-    blind = max(T_q - T_k, 0)  # queries before the first key
     mix = torch.bmm if bool(recent_v.sum().isfinite()) else _mix  # far cheaper than asking every number
-    outs = [q_.new_zeros(N, blind, v.shape[-1])]
-    lses = [q_.new_full((N, blind), NEVER)]
-    for scores, V in _bands(q_[:, blind:], recent_k, recent_v, window, scale):
-        outs.append(mix(scores.softmax(-1), V))
-        if return_lse or sinks:
-            lses.append(scores.logsumexp(-1))
-    out = torch.cat(outs, dim=1)
-    lse = torch.cat(lses, dim=1) if return_lse or sinks else None
+
+    def attend(Q: Tensor, K: Tensor, V: Tensor) -> list[Tensor]:
+        scores = _banded_scores(Q * scale, K, window)
+        lse = [scores.logsumexp(-1, keepdim=True)] if return_lse or sinks else []
+        return [mix(scores.softmax(-1), V), *lse]
+
+    blind = max(T_q - T_k, 0)  # queries before the first key
+    if N * (T_q - blind) > 0:
+        out, *lse = _by_blocks(attend, q_[:, blind:], recent_k, recent_v, window)
+    else:
+        out, lse = recent_v.new_zeros(N, T_q - blind, v.shape[-1]), [recent_v.new_zeros(N, T_q - blind, 1)]
+    if blind:
+        out, lse = pad(out, (0, 0, blind, 0)), [pad(x, (0, 0, blind, 0), value=NEVER) for x in lse]
     if sinks:  # apart, where they are not in the window; joined by log-sum-exp
         query, key = _pairs(T_q, T_k)
         left = (key[:sinks] <= query - window).to(q.device)  # (T_q, sinks)
-        apart = attention(q_, first_k, first_v, causal=False, mask=left, scale=scale, return_lse=True)
-        out, lse = merge(*zip((out, lse), apart, strict=True))
+        apart, apart_lse = attention(q_, first_k, first_v, causal=False, mask=left, scale=scale, return_lse=True)
+        out, joined = merge([out, apart], [lse[0].squeeze(-1), apart_lse])
+        lse = [joined]
     out = out.to(q.dtype).reshape(*q.shape[:-1], v.shape[-1])
-    return (out, lse.reshape(q.shape[:-1])) if return_lse else out
+    return (out, lse[0].reshape(q.shape[:-1])) if return_lse else out
 
 
-def _bands(q: Tensor, k: Tensor, v: Tensor, window: int, scale: float) -> Iterator[tuple[Tensor, Tensor]]:
-    """Block by block: masked scores ``(N, rows, keys)`` and the values ``(N, keys, d_v)`` they weigh."""
-    T, T_k = q.shape[1], k.shape[1]
-    C = min(BLOCK, max(T, 1))
-    bounds = sorted({T_k - T, *range(T_k, T_k - T, -C)})  # positions; the first block takes the remainder
-    row, column = torch.arange(C, device=q.device).unsqueeze(-1), torch.arange(window - 1 + C, device=q.device)
-    hidden = (column < row) | (column >= row + window)  # (C, window - 1 + C), of a block far from the start
-    Qs = q.split([b - a for a, b in pairwise(bounds)], dim=1)
-    for start, Q, K, V in zip(bounds, Qs, _spans(k, bounds, window, C), _spans(v, bounds, window, C), strict=False):
-        cut = max(window - 1 - start, 0)  # columns before key 0
-        columns = slice(cut, cut + K.shape[1])
-        scores = torch.bmm(Q * scale, K.mT)
-        for end in (slice(None, max(C - 1 - cut, 0)), slice(window - cut, None)):  # all rows see what lies between
-            scores[..., end].masked_fill_(hidden[: Q.shape[1], columns][:, end], NEVER)
-        yield scores, V
+def _banded_scores(Q: Tensor, K: Tensor, window: int) -> Tensor:
+    """Masked scores of blocks of queries ``(batch, rows, d)`` and the keys up to their last one, ``(batch, keys, d)``.
 
-
-def _spans(x: Tensor, bounds: list[int], window: int, C: int) -> list[Tensor]:
-    """For each block of queries the keys its rows see, ``window - 1`` before it and its own: views, nothing is copied.
-
-    Whole blocks are windows of one unfolded tensor, whose backward pass adds the overlaps up in one go. The backward
-    pass of a slice fills a tensor as large as the one it was cut from; so only the few short spans at the start are
-    slices, of a piece that is as short.
+    Only the ends are masked, all rows see what lies between: the first row sees none of the ``rows - 1`` newest keys,
+    the last row none of the oldest.
     """
-    T_k = x.shape[1]
-    whole = next(a for a in bounds if a >= window - 1 and (T_k - a) % C == 0)
-    start = x[:, :whole]
-    spans = [start[:, max(a - window + 1, 0) : b] for a, b in pairwise(bounds) if a < whole]
-    if whole < T_k:
-        spans += x[:, whole - window + 1 :].unfold(1, window - 1 + C, C).mT.unbind(1)  # (N, blocks, keys, d)
-    return spans
+    rows, keys = Q.shape[1], K.shape[1]
+    scores = torch.bmm(Q, K.mT)
+    old = max(keys - window, 0)  # keys too old for the last row
+    hidden = torch.ones(rows, max(rows - 1, old), dtype=torch.bool, device=Q.device)
+    scores[..., keys - rows + 1 :].masked_fill_(hidden[:, : rows - 1].triu(), NEVER)
+    scores[..., :old].masked_fill_(hidden[:, :old].tril(old - rows), NEVER)
+    return scores
+
+
+def _by_blocks(attend: Callable, q: Tensor, k: Tensor, v: Tensor, window: int) -> list[Tensor]:
+    """Cut queries ``(N, T, d)`` into blocks, let each ``attend`` to the keys it meets, and put the results in order.
+
+    A block far from the start meets ``window - 1`` keys before it and its own. Such spans overlap but have one shape:
+    they are views of one tensor, and many go through one product, those of one head or, where there are more heads than
+    blocks, those at one place. The backward pass adds the overlaps up in one go.
+    """
+    (N, T, _), before = q.shape, k.shape[1] - q.shape[1]  # keys older than the first query
+    C = min(BLOCK, T)
+    blocks = max(T - max(window - 1 - before, 0), 0) // C
+    start = T - blocks * C  # queries that see fewer keys, or the remainder
+    parts = []
+    for a in range(0, start, 2 * C):
+        b = min(a + 2 * C, start)
+        met = slice(max(before + a - window + 1, 0), before + b)
+        parts.append(attend(q[:, a:b], k[:, met], v[:, met]))  # (N, rows, ·)
+    if not blocks:
+        return [torch.cat(x, dim=1) for x in zip(*parts, strict=True)]
+    spans = (x[:, before + start - window + 1 :].unfold(1, window - 1 + C, C).mT for x in (k, v))
+    Q, K, V = q[:, start:].unflatten(1, (blocks, C)), *spans  # (N, blocks, C or keys, d)
+    if blocks < N:
+        parts += [attend(*block) for block in zip(Q.unbind(1), K.unbind(1), V.unbind(1), strict=True)]
+        return [torch.cat(x, dim=1) for x in zip(*parts, strict=True)]
+    tile = max(TILE // (C * (window - 1 + C)), 1)
+    in_order = []
+    for n, head in enumerate(zip(Q.unbind(0), K.unbind(0), V.unbind(0), strict=True)):
+        in_order += [[x[n] for x in part] for part in parts]
+        tiles = zip(*(x.split(tile) for x in head), strict=True)
+        in_order += [[x.flatten(0, 1) for x in attend(*some)] for some in tiles]
+    return [torch.cat(x).unflatten(0, (N, T)) for x in zip(*in_order, strict=True)]
 
 
 def lsh_buckets(x: Tensor, *, buckets: int, rounds: int = 1, seed: int = 0) -> Tensor:
