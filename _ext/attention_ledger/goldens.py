@@ -84,16 +84,15 @@ def inline_svg(match: re.Match) -> str:
 
 
 def offer_golden(app: Sphinx, pagename: str, templatename: str, context: dict, doctree) -> None:
-    """Launch buttons point at the golden notebook, not at the page's source."""
-    if golden := golden_of(app, pagename):
-        there = golden.relative_to(app.srcdir).as_posix()
-        for group in context.get("header_buttons", []):
-            buttons = group.get("buttons", [])
-            for button in buttons:
-                if button.get("text") in ("Colab", "Binder"):
-                    button["url"] = button["url"].replace(f"{pagename}.md", there)
-            # the page's source is in the repository; what a reader downloads is the notebook
-            buttons[:] = [button for button in buttons if not str(button.get("url", "")).endswith(".md")]
+    """Launch buttons and downloads offer the golden notebook; the page's source is in the repository."""
+    golden = golden_of(app, pagename)
+    for group in context.get("header_buttons", []):
+        buttons = group.get("buttons", [])
+        for button in buttons:
+            if golden and button.get("text") in ("Colab", "Binder"):
+                there = golden.relative_to(app.srcdir).as_posix()
+                button["url"] = button["url"].replace(f"{pagename}.md", there)
+        buttons[:] = [button for button in buttons if not str(button.get("url", "")).endswith(".md")]
 
 
 def download_golden(app: Sphinx) -> None:
