@@ -96,6 +96,19 @@
     if (first) first.scrollIntoView({ block: "center" });
   }
 
+  // ---- formulas ---------------------------------------------------------------------------------------------------
+
+  /* A formula in a sentence cannot break: one that is wider than its paragraph gets a line that scrolls. */
+  function mendWide() {
+    const inline = [...document.querySelectorAll("span.math mjx-container")];
+    for (const formula of inline) formula.classList.remove("wide");
+    const wide = inline.filter((formula) => {
+      const block = formula.closest("p, li, td, dd, h1, h2, h3, h4, figcaption") || formula.parentElement;
+      return !formula.closest("table") && formula.getBoundingClientRect().right > block.getBoundingClientRect().right + 1;
+    });
+    for (const formula of wide) formula.classList.add("wide");
+  }
+
   // -----------------------------------------------------------------------------------------------------------------
 
   document.addEventListener("DOMContentLoaded", () => {
@@ -114,5 +127,12 @@
     }
     recall();
     window.addEventListener("hashchange", recall);
+    const typeset = window.MathJax && window.MathJax.startup && window.MathJax.startup.promise;
+    if (typeset) Promise.all([typeset, document.fonts.ready]).then(mendWide);
+    let width = window.innerWidth;
+    window.addEventListener("resize", () => {
+      if (window.innerWidth !== width) mendWide();
+      width = window.innerWidth;
+    });
   });
 })();

@@ -1,4 +1,5 @@
-"""Imports run one way: chapters -> book, ops, costs, timing; figures_src -> style, ops, costs; ops and costs end it."""
+"""Imports run one way: chapters -> book, ops, costs, timing; figures_src -> style, ops, costs and recordings; timing ->
+ops, costs; ops and costs end it."""
 
 import ast
 import re
@@ -127,11 +128,12 @@ def test_a_cost_that_computes_with_tensors_is_found(line):
 
 # figures
 
-FIGURES = ("attnledger.style", *OPS, *COSTS, *DRAWING, *STDLIB)
+# what was measured is data, like what was counted; measuring is not a figure's business
+FIGURES = ("attnledger.style", *OPS, *COSTS, "attnledger.timing.recording", *DRAWING, *STDLIB)
 
 
 @pytest.mark.parametrize("file", modules(ROOT / "figures_src"), ids=name)
-def test_figures_import_style_ops_and_costs(file):
+def test_figures_import_style_ops_costs_and_recordings(file):
     assert not strangers(read(file), FIGURES, package_of(file))
 
 
@@ -140,6 +142,8 @@ def test_figures_import_style_ops_and_costs(file):
     [
         "from attnledger.book import figure",
         "import attnledger",
+        "from attnledger.timing import measure",
+        "from attnledger.timing.suites import record",
         "from .crossover import draw",
         "import pandas",
         "import pages",
@@ -166,15 +170,34 @@ def test_a_book_that_looks_up_is_found(line):
     assert ours(f"from . import data\n{line}", BOOK, "attnledger.book")
 
 
-@pytest.mark.parametrize("file", [LIBRARY / "style.py", LIBRARY / "timing.py", LIBRARY / "__init__.py"], ids=name)
-def test_style_and_timing_import_nothing_of_the_project(file):
+@pytest.mark.parametrize("file", [LIBRARY / "style.py", LIBRARY / "__init__.py"], ids=name)
+def test_style_imports_nothing_of_the_project(file):
     assert not ours(read(file), (), package_of(file))
+
+
+# timing
+
+TIMING = ("attnledger.timing", *OPS, *COSTS)
+
+
+@pytest.mark.parametrize("file", modules(LIBRARY / "timing"), ids=name)
+def test_timing_imports_what_it_times_and_what_it_counts(file):
+    assert not ours(read(file), TIMING, package_of(file))
+
+
+def test_the_timers_themselves_import_nothing_of_the_project():
+    assert not ours(read(LIBRARY / "timing" / "__init__.py"), (), "attnledger.timing")
+
+
+@pytest.mark.parametrize("line", ["from ..book import data", "from .. import style", "import figures_src"])
+def test_a_timer_that_looks_up_is_found(line):
+    assert ours(f"from .. import costs\n{line}", TIMING, "attnledger.timing")
 
 
 def test_every_module_of_the_library_has_an_arrow():
     """A new folder of the library must say here what it may import."""
     here = {path.name for path in LIBRARY.iterdir() if path.suffix == ".py" or any(path.rglob("*.py"))}
-    assert here == {"__init__.py", "style.py", "timing.py", "ops", "costs", "book"}
+    assert here == {"__init__.py", "style.py", "timing", "ops", "costs", "book"}
 
 
 # tools and the extension

@@ -150,6 +150,17 @@ def test_the_run_lasts_as_long_as_asked_between_six_and_ten_thousand_calls(clock
     assert measure(clock.work(milliseconds), run_ms=200.0, clock=clock).n == n
 
 
+@pytest.mark.parametrize(("most_rounds", "n"), [(40, 40), (41, 40), (7, 6), (500, 200)])
+def test_the_rounds_can_be_capped_and_are_an_even_number(clock, most_rounds, n):
+    assert measure(clock.work(1.0), run_ms=200.0, most_rounds=most_rounds, clock=clock).n == n
+
+
+@pytest.mark.parametrize("most_rounds", [5, 0, 10.0, None])
+def test_a_cap_below_the_least_rounds_is_refused(most_rounds):
+    with pytest.raises(ValueError, match="most_rounds must be a whole number from 6 on, got"):
+        measure(lambda: torch.zeros(1), most_rounds=most_rounds)
+
+
 @pytest.mark.parametrize("warmup_ms", [25.0, 400.0])
 def test_the_warm_up_lasts_as_long_as_asked_and_is_not_counted(clock, warmup_ms):
     slow_calls = 1 + int(warmup_ms / 100)  # the first call, and what is still slow
@@ -618,6 +629,14 @@ def test_the_environment_of_a_card_comes_from_torch_and_the_driver(monkeypatch):
     monkeypatch.setattr(timing, "_ask", lambda *command: None)
     found = environment("cuda")
     assert (found["driver"], found["clocks"]) == (None, None)
+
+
+def test_a_library_that_is_used_without_being_installed_has_no_version(monkeypatch):
+    def missing(name: str) -> str:
+        raise timing.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(timing.metadata, "version", missing)
+    assert environment("cpu")["version"] is None
 
 
 def test_a_missing_or_failing_command_is_no_error():

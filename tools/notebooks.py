@@ -10,15 +10,19 @@ import ast
 import copy
 import hashlib
 import json
+import re
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import jupytext
 import nbformat
+import yaml
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from pages import ROOT, BookError, Page, address, pages, repository
+from pages import ROOT, BookError, Page, address, pages, parts, repository
 from plain import Converter, references
 
 COMPUTED = "application/vnd.attnledger.claims+json"
@@ -236,6 +240,57 @@ def collect() -> None:
                 computed |= values
     write_data("computed.json", computed)
     write_data("placed.json", placed)
+    write_data("pages.json", course())
+
+
+def course() -> dict[str, list[dict]]:
+    """What the teaching page knows of the others (pages.json): times, needs, exercises, sliders, spoken numbers."""
+    listed = []
+    for part, page in parts():
+        fact = {"page": page.short, "title": page.title, "part": part, "exercises": exercises(page)}
+        fact |= {key: page.front[key] for key in ("minutes", "needs")}
+        if page.golden.exists() and not page.front.get("generated"):
+            code = [cell for cell in nbformat.read(page.golden, 4).cells if cell.cell_type == "code"]
+            fact |= {"spoken": spoken(code), "sliders": list(sliders(code))}
+        listed.append(fact)
+    return {"pages": listed, "sets": [problem_set(file) for file in sorted((ROOT / "assignments").glob("*.md"))]}
+
+
+def exercises(page: Page) -> list[dict]:
+    """Title, label, difficulty and minutes of each exercise, in the page's order."""
+    text = page.source.read_text(encoding="utf8")
+    found = []
+    for title, label, rest in re.findall(r"^:::+ *\{exercise\} *(.*)\n:label: *(\S+)\n+(.*)", text, re.M):
+        said = re.match(r"\*(Easy|Medium|Hard), (\d+) minutes?\.\*", rest)
+        if not said:
+            raise BookError(f"{page.name}: exercise {label} begins with *Easy, 5 minutes.* or the like, not {rest!r}")
+        found.append({"title": title, "label": label, "difficulty": said[1], "minutes": int(said[2])})
+    return found
+
+
+def sliders(code: list[nbformat.NotebookNode]) -> Iterator[dict]:
+    """Every set of sliders: its figure, its values as the page writes them, and its name in the address."""
+    for cell in code:
+        boxes = re.findall(r'id="(explore-\w+)"', "".join(o.get("data", {}).get("text/html", "") for o in cell.outputs))
+        if len(boxes) == 1:
+            calls = [node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Call)]
+            call = next(call for call in calls if getattr(call.func, "id", "") == "explore")
+            if isinstance(call.args[0], ast.Constant):  # a figure of the book
+                given = {k.arg: ast.literal_eval(k.value) for k in call.keywords}
+                labels = given.pop("labels", {})
+                boxed = [{"name": name, "label": labels.get(name, name), "values": v} for name, v in given.items()]
+                yield {"figure": call.args[0].value, "id": boxes[0], "sliders": boxed}
+
+
+def problem_set(file: Path) -> dict:
+    """Part, title, minutes, tasks and points of a problem set, and the pages that it names."""
+    text = file.read_text(encoding="utf8")
+    front = yaml.safe_load(text.split("---\n")[1]).get("assignment", {})
+    marked = [cell.metadata.get("nbgrader", {}) for cell in jupytext.read(file).cells]
+    points = [given["points"] for given in marked if "points" in given]
+    answers = [g for g in marked if g.get("solution") and not g["grade_id"].endswith(("-student", "-written"))]
+    named = dict.fromkeys(re.findall(r"\{doc\}`(?:[^`]*<)?/chapters/([\w/-]+)>?`", text))
+    return {"part": file.stem, "tasks": len(answers), "points": sum(points), "needs": list(named), **front}
 
 
 def write_data(name: str, content: dict) -> None:

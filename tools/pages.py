@@ -10,6 +10,7 @@ import nbformat
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
+CLASS = ROOT / "_build" / "class"  # the class edition: docs/ and notebooks/, without solutions
 
 
 class BookError(Exception):
@@ -88,6 +89,13 @@ def pages() -> list[Page]:
     for page, following in zip(found, found[1:], strict=False):
         page.next = following
     return found
+
+
+def parts() -> list[tuple[str, Page]]:
+    """The executed pages in reading order, each with the caption of its part (the book's title for the root)."""
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf8"))
+    captions = {item["file"]: part["caption"] for part in toc.get("parts", []) for item in part["chapters"]}
+    return [(captions.get(page.name, ""), page) for page in pages()]
 
 
 def config() -> dict:

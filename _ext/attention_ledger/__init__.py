@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-from . import furniture, goldens, weight
+from . import edition, finding, furniture, goldens, weight
 
 
 def finish(app: Sphinx, exception: Exception | None) -> None:
@@ -18,7 +18,10 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict:
+    app.add_search_language(finding.Symbols)
+    app.connect("config-inited", edition.configure)
     app.connect("builder-inited", goldens.fill_cache, priority=900)
+    app.connect("source-read", edition.source_read)  # before anything else reads the page
     app.connect("source-read", furniture.source_read)
     app.connect("env-get-updated", furniture.number_by_page, priority=900)  # after Sphinx has numbered
     app.connect("html-page-context", goldens.offer_golden, priority=900)

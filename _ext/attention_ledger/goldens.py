@@ -17,6 +17,8 @@ from myst_nb.core.read import read_myst_markdown_notebook
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 
+from . import edition
+
 INK = "#010203"
 NOT_FOR_SPHINX = ("application/vnd.attnledger.claims+json", "application/vnd.attnledger.cited+json")
 _DRAWING = re.compile(r'<img class="drawing" alt="([^"]*)" width="(\d+)" src="data:image/svg\+xml,([^"]*)"[^>]*>')
@@ -32,7 +34,7 @@ def golden_of(app: Sphinx, docname: str) -> Path | None:
 
 def fill_cache(app: Sphinx) -> None:
     """Goldens -> execution cache."""
-    path = Path(app.srcdir) / "_build" / ".jupyter_cache"
+    path = Path(app.outdir).parent / ".jupyter_cache"
     shutil.rmtree(path, ignore_errors=True)
     app.config.nb_execution_cache_path = app.env.mystnb_config.execution_cache_path = str(path)
     cache = get_cache(path)
@@ -61,6 +63,8 @@ def page_with_outputs(source: Path, golden: Path, docname: str) -> nbformat.Note
         raise ExtensionError(f"{docname}: {len(cells)} code cells, but {len(gold)} in its golden; run {command}")
     for cell, kept in zip(cells, gold, strict=True):
         cell.outputs, cell.execution_count = [for_site(output) for output in kept.outputs], kept.execution_count
+    if edition.is_class():
+        page.cells = edition.cut(page.cells)
     return page
 
 
@@ -101,4 +105,8 @@ def download_golden(app: Sphinx) -> None:
         source.unlink()
     for docname in app.env.found_docs:
         if golden := golden_of(app, docname):
-            shutil.copyfile(golden, Path(app.outdir) / "_sources" / f"{docname}.ipynb")
+            offered = Path(app.outdir) / "_sources" / f"{docname}.ipynb"
+            if edition.is_class():
+                offered.write_text(edition.notebook(app, golden), encoding="utf8", newline="\n")
+            else:
+                shutil.copyfile(golden, offered)

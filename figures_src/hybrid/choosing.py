@@ -91,7 +91,8 @@ def draw(*, tokens: int = 65_536, requests: int = 1, card: str = "H100", recall:
         for row, (name, value) in enumerate(zip(names, values, strict=True)):
             alpha = 1.0 if name == choice.scheme else 0.5 if name in choice.excluded else 0.7
             length = style.rounded(min(value / unit, longest))
-            ax.barh(row, length, height=0.6, color=style.COLORS[COLORS[name]], alpha=alpha, linewidth=0)
+            color = style.COLORS[COLORS[name]]
+            ax.barh(row, length, height=0.6, color=(color, alpha), edgecolor=color, linewidth=1)
             number = f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"
             ax.text(1.72 * longest, row, number, ha="right", va="center", fontsize=9)
         ax.set(xlim=(0, 1.75 * longest), xticks=[])

@@ -100,6 +100,22 @@ def direct_label(ax: Axes, x: float, y: float, text: str, color: str = INK, **op
     ax.annotate(text, (x, y), xytext=(5, 0), textcoords="offset points", color=color, **options)
 
 
+def measured(ax: Axes, x, low, middle, high, *, color: str, own: bool = True) -> None:
+    """Medians as dots on a line, from low to high quantile as bars; `own=False`, a second device: hollow, dashed."""
+    x, low, middle, high = (rounded(values) for values in (x, low, middle, high))
+    ax.vlines(x, low, high, color=color, linewidth=1.2)
+    ax.plot(
+        x,
+        middle,
+        color=color,
+        linewidth=1.6 if own else 1.2,
+        linestyle="-" if own else "--",
+        marker="o",
+        markersize=5 if own else 6,
+        markerfacecolor=color if own else "none",
+    )
+
+
 def colormap(color: str) -> LinearSegmentedColormap:
     """From transparent to `color`: a matrix on the page's own background, light or dark."""
     return LinearSegmentedColormap.from_list(f"to-{color}", [color + "00", color + "ff"])

@@ -34,7 +34,9 @@ def counted_pairs(queries, keys, causal, window):
 def test_causal_pairs_are_those_a_loop_counts(queries, extra, window):
     keys = queries + extra
     want = counted_pairs(queries, keys, True, window)
-    assert visible_pairs(queries, keys, causal=True, window=window) == want
+    got = visible_pairs(queries, keys, causal=True, window=window)
+    assert got == want
+    assert isinstance(got, int)
 
 
 @given(queries=small, keys=small)
@@ -59,6 +61,12 @@ def test_exact_flops_count_two_for_every_multiply_add(n, heads, d_k, d_v):
     assert got == 2 * heads * pairs * (d_k + d_v)
 
 
+@pytest.mark.parametrize("view", [{"window": 3}, {"keys": 20}, {"keys": 20, "window": 3}])
+def test_with_a_window_or_more_keys_the_count_is_exact(view):
+    pairs = counted_pairs(10, view.get("keys", 10), True, view.get("window"))
+    assert attention_flops(10, heads=2, head_dim=3, causal=True, **view) == 2 * 2 * (3 + 3) * pairs
+
+
 @given(n=st.integers(1, 5000))
 def test_the_textbook_form_halves_the_square_when_causal(n):
     causal = attention_flops(n, heads=3, head_dim=7, causal=True)
@@ -81,6 +89,19 @@ def test_grouped_keys_and_a_gate_change_the_weights():
     shapes = [(64, 64), (64, 16), (64, 16), (64, 64), (64, 96), (64, 96), (96, 64)]
     got = layer_weights(d_model=64, heads=8, kv_heads=2, head_dim=8, d_ff=96, gated=True)
     assert got == sum(np.zeros(shape).size for shape in shapes)
+
+
+WIDE = {"d_model": 64, "heads": 8, "kv_heads": 2, "head_dim": 16, "d_ff": 96, "gated": True}
+
+
+def test_geometry_reaches_every_count():
+    """Heads that are wider together than the model, and fewer of them for keys."""
+    weights = 64 * (2 * 8 * 16 + 2 * 2 * 16) + 3 * 64 * 96
+    assert layer_weights(**WIDE) == weights
+    assert projection_flops(10, **WIDE) == 2 * 10 * weights
+    quadratic = attention_flops(10, heads=8, head_dim=16, causal=True)
+    assert quadratic_share(10, causal=True, of="projections", **WIDE) == quadratic / (2 * 10 * weights)
+    assert crossover_length(causal=True, **WIDE) == weights / (8 * 16)
 
 
 def test_crossover_of_the_textbook_layer_is_12_and_6_widths():
@@ -118,6 +139,16 @@ def test_score_matrix_bytes_are_those_of_the_array():
     assert score_matrix_bytes(5, heads=3, batch=2, bytes_per_number=4) == scores.astype(np.float32).nbytes
 
 
+def test_one_matrix_unless_more_are_asked_for():
+    assert score_matrix_bytes(5) == 2 * 5 * 5
+    assert score_matrix_bytes(5, heads=3, matrices=2) == 2 * score_matrix_bytes(5, heads=3)
+
+
+def test_counts_beyond_the_reach_of_floats_are_exact():
+    n = 2**30 + 1
+    assert score_matrix_bytes(n, bytes_per_number=2) == 2 * n * n
+
+
 def test_gpt_3_6_7b_needs_one_gib_of_scores_per_layer_at_4096():
     assert score_matrix_bytes(4096, heads=32) == 2**30
     assert score_matrix_bytes(4096, heads=32, layers=32) == 32 * 2**30
@@ -143,7 +174,9 @@ def test_gpt_3_6_7b_needs_one_gib_of_scores_per_layer_at_4096():
         (lambda: layer_weights(d_model=4, gated=2), "gated"),
         (lambda: layer_weights(d_model=4, kv_heads=2), "heads"),
         (lambda: layer_weights(d_model=4, head_dim=2), "heads"),
+        (lambda: layer_weights(d_model=4, heads=0), "heads"),
         (lambda: layer_weights(d_model=4, heads=3), "heads"),
+        (lambda: layer_weights(d_model=4, heads=4, kv_heads=0), "kv_heads"),
         (lambda: layer_weights(d_model=4, heads=4, kv_heads=3), "kv_heads"),
         (lambda: layer_weights(d_model=4, heads=2, head_dim=0), "head_dim"),
         (lambda: projection_flops(0, d_model=4), "tokens"),
@@ -154,6 +187,7 @@ def test_gpt_3_6_7b_needs_one_gib_of_scores_per_layer_at_4096():
         (lambda: score_matrix_bytes(4, batch=0), "batch"),
         (lambda: score_matrix_bytes(4, matrices=0), "matrices"),
         (lambda: score_matrix_bytes(4, bytes_per_number=0), "bytes_per_number"),
+        (lambda: score_matrix_bytes(4, bytes_per_number=float("inf")), "bytes_per_number"),
         (lambda: score_matrix_bytes(-4), "tokens"),
     ],
 )

@@ -195,12 +195,27 @@ def test_the_source_b_exercise_ranks_the_schemes():
     assert values == [16_384, 2_048, 256, 768]
 
 
+def test_a_scheme_and_its_options_reach_every_count():
+    sixteen = {"scheme": "gqa", "kv_heads": 16}  # instead of 8
+    assert kv_numbers_per_token(LLAMA_3_8B, **sixteen) == 2 * kv_numbers_per_token(LLAMA_3_8B)
+    assert kv_bytes_per_token(LLAMA_3_8B, **sixteen) == 2 * kv_bytes_per_token(LLAMA_3_8B)
+    assert 8 * kv_bytes_per_token(LLAMA_3_8B, scheme="mqa") == kv_bytes_per_token(LLAMA_3_8B)
+    assert kv_cache_numbers(LLAMA_3_8B, 3, **sixteen) == 2 * kv_cache_numbers(LLAMA_3_8B, 3)
+    assert kv_cache_bytes(LLAMA_3_8B, 3, **sixteen) == 2 * kv_cache_bytes(LLAMA_3_8B, 3)
+    fits = {"tokens": 100_000, "weight_bytes": 0}
+    assert requests_per_card(LLAMA_3_8B, H100, **fits) == 6
+    assert requests_per_card(LLAMA_3_8B, H100, **fits, **sixteen) == 3
+    assert requests_per_card(LLAMA_3_8B, H100, **fits, bytes_per_number=1) == 12
+    assert isinstance(kv_numbers_per_layer(LLAMA_3_8B, scheme="mla"), int)
+
+
 def test_linear_states_are_the_arrays_a_layer_keeps():
     assert linear_state_numbers(heads=32, d_k=128) == np.zeros((32, 128, 128)).size == 524_288
     assert linear_state_numbers(heads=32, d_k=128, normalizer=True) == 524_288 + 4096
     assert linear_state_numbers(heads=3, d_k=4, d_v=8, layers=2) == linear_state_numbers(TINY) == 2 * 3 * 4 * 8
     # three past inputs of queries (2 x 4), keys (2 x 4) and values (3 x 8) per layer
     assert linear_state_numbers(TINY, convolution=True) == linear_state_numbers(TINY) + 2 * 3 * (8 + 8 + 24)
+    assert linear_state_bytes(TINY, bytes_per_number=2, convolution=True) == 2 * (192 + 240)
     assert linear_state_numbers(QWEN3_5_397B) == 45 * 64 * 128 * 128
     assert in_unit(linear_state_bytes(QWEN3_5_397B, bytes_per_number=4), "MiB") == 180
     assert linear_state_bytes(QWEN3_5_397B, bytes_per_number=2, requests=3) == 3 * 90 * 2**20
@@ -234,6 +249,14 @@ def test_requests_per_card_counts_states_and_never_goes_below_zero():
     rest = H100.memory - room
     assert requests_per_card(TINY, H100, tokens=10, weight_bytes=0, reserve_bytes=rest) == 2
     assert requests_per_card(TINY, H100, tokens=10, weight_bytes=0, reserve_bytes=rest + 1) == 1
+
+
+def test_requests_are_counted_in_whole_numbers_however_many_fit():
+    cards = 10**9
+    each = kv_cache_bytes(TINY, 1) + linear_state_bytes(TINY, bytes_per_number=4)
+    fits = cards * H100.memory // each
+    reserve = cards * H100.memory - (fits * each - 1)  # one byte too few for the last
+    assert requests_per_card(TINY, H100, tokens=1, cards=cards, weight_bytes=0, reserve_bytes=reserve) == fits - 1
 
 
 @given(tokens=st.integers(1, 10**6), cards=st.integers(1, 16), scheme=st.sampled_from(SCHEMES))
@@ -272,12 +295,15 @@ def test_what_fits_fits_and_one_more_does_not(tokens, cards, scheme):
         (lambda: linear_state_numbers(heads=1, d_k=1, layers=0), "layers"),
         (lambda: linear_state_numbers(heads=1, d_k=1, convolution=True), "convolution"),
         (lambda: linear_state_numbers(heads=1, d_k=1, normalizer=1), "normalizer"),
+        (lambda: linear_state_numbers(TINY, convolution=1), "convolution"),
         (lambda: linear_state_numbers(TINY, heads=1), "heads, d_k, d_v and layers"),
         (lambda: linear_state_numbers(LLAMA_3_8B), "model"),
         (lambda: linear_state_numbers(replace(TINY, conv_width=None), convolution=True), "convolution"),
         (lambda: linear_state_bytes(TINY, bytes_per_number=0), "bytes_per_number"),
         (lambda: linear_state_bytes(TINY, bytes_per_number=1, requests=0), "requests"),
         (lambda: state_crossover_tokens(), "kv_numbers and state_numbers"),
+        (lambda: state_crossover_tokens(kv_numbers=1), "kv_numbers and state_numbers"),
+        (lambda: state_crossover_tokens(state_numbers=1), "kv_numbers and state_numbers"),
         (lambda: state_crossover_tokens(TINY, kv_numbers=1), "kv_numbers and state_numbers"),
         (lambda: state_crossover_tokens(GPT_3_175B), "model"),
         (lambda: state_crossover_tokens(kv_numbers=0, state_numbers=1), "kv_numbers"),

@@ -14,7 +14,47 @@ def test_every_named_card_is_in_the_list():
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 def test_every_field_says_where_it_was_read(gpu):
-    assert all(len(gpu.source(field.name)) > 10 for field in fields(gpu))
+    sources = [gpu.source(field.name) for field in fields(gpu)]
+    assert "not recorded" not in sources and min(map(len, sources)) > 10
+
+
+# The same numbers again, as the sources print them: GB; MiB the driver offers; GB/s; dense TFLOP/s in fp16, bf16, fp8
+# and fp32; SMs; KB of L1 and shared memory per SM, and of it shared at most; MB of L2.
+PRINTED = {
+    "A100 40 GB": (40, 42_405_855_232 / 2**20, 1555, 312, 312, None, 19.5, 108, 192, 164, 40),
+    "A100 80 GB": (80, 81_920, 2039, 312, 312, None, 19.5, 108, 192, 164, 40),
+    "H100 SXM": (80, 81_089, 3350, 989.4, 989.4, 1978.9, 67, 132, 256, 228, 50),
+    "H800 SXM": (80, None, 3350, 989.4, 989.4, 1978.9, 67, 132, 256, 228, 50),
+    "H200 SXM": (141, 143_156, 4800, 989.4, 989.4, 1978.9, 67, 132, 256, 228, 60),
+    "T4": (16, 15_095, 320, 65, None, None, 8.1, 40, 96, 64, 4),
+    "L4": (24, 23_034, 300, 121, 121, 242.5, 30.3, 58, 128, 100, 48),
+}
+
+
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_the_numbers_are_those_printed(gpu):
+    peaks = [value and value / 1e12 for value in (gpu.fp16, gpu.bf16, gpu.fp8, gpu.fp32)]
+    sizes = (gpu.memory / 1e9, gpu.reported and gpu.reported / 2**20, gpu.bandwidth / 1e9)
+    on_chip = (gpu.sms, gpu.sram_per_sm / 2**10, gpu.shared_per_sm / 2**10, gpu.l2 / 2**20)
+    assert (*sizes, *peaks, *on_chip) == PRINTED[gpu.name]
+
+
+def test_a_card_cannot_be_written_to():
+    with pytest.raises(AttributeError):
+        T4.memory = 1
+    with pytest.raises(TypeError):
+        T4.provenance["memory"] = "a guess"
+
+
+def test_provenance_is_neither_compared_nor_printed():
+    bare = Gpu(**{f.name: getattr(T4, f.name) for f in fields(T4) if f.name != "provenance"})
+    assert bare == T4 and hash(bare) == hash(T4) and "provenance" not in repr(T4)
+    assert bare.source("memory") == "not recorded"
+    assert T4.source("memory") == T4.provenance["*"]
+    source = {"memory": "a datasheet"}
+    copied = replace(T4, provenance=source)
+    source["memory"] = "a guess"
+    assert copied.source("memory") == "a datasheet"
 
 
 @pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)

@@ -17,6 +17,7 @@ from attnledger.costs.models import (
     MINIMAX_M3,
     MISTRAL_7B,
     MODELS,
+    MSA_PAPER_109B,
     QWEN3_5_397B,
     ModelConfig,
 )
@@ -31,7 +32,51 @@ def test_every_named_model_is_in_the_list():
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
 def test_every_field_says_where_it_was_read(model):
     for field in fields(model):
-        assert len(model.source(field.name)) > 10 or field.name == "d_ff"
+        source = model.source(field.name)
+        assert len(source) > 10 and source != "not recorded" or field.name == "d_ff"
+
+
+# The same numbers again: layers, d_model, heads, kv_heads, head_dim, value_dim; d_ff, vocab; parameters, active ones
+# and context; MLA's latent, query rank and rotary width.
+PRINTED = {
+    "Llama 3 8B": (32, 4096, 32, 8, 128, 128, 14336, 128256, 8_030_261_248, None, 8192, None, None, None),
+    "Llama 3 70B": (80, 8192, 64, 8, 128, 128, 28672, 128256, 70_553_706_496, None, 8192, None, None, None),
+    "Llama 2 70B": (80, 8192, 64, 8, 128, 128, 28672, 32000, 68_976_648_192, None, 4096, None, None, None),
+    "GPT-3 175B": (96, 12288, 96, 96, 128, 128, 49152, 50257, 175e9, None, 2048, None, None, None),
+    "GPT-3 6.7B": (32, 4096, 32, 32, 128, 128, 16384, 50257, 6.7e9, None, 2048, None, None, None),
+    "Mistral 7B": (32, 4096, 32, 8, 128, 128, 14336, 32000, 7_241_732_096, None, 8192, None, None, None),
+    "DeepSeek-V2": (60, 5120, 128, 128, 128, 128, 12288, 102400, 236e9, 21e9, 2**17, 512, 1536, 64),
+    "DeepSeek-V3": (61, 7168, 128, 128, 128, 128, 18432, 129280, 671e9, 37e9, 2**17, 512, 1536, 64),
+    "MiniMax-M3": (60, 6144, 64, 4, 128, 128, 12288, 200064, 428e9, 23e9, 2**20, None, None, None),
+    "MSA paper model 109B": (41, 3072, 64, 4, 128, 128, None, None, 109e9, 6e9, 2**20, None, None, None),
+    "Kimi Linear 48B-A3B": (27, 2304, 32, 32, 128, 128, 9216, 163840, 48e9, 3e9, 2**20, 512, None, 64),
+    "Kimi K3": (93, 7168, 96, 96, 128, 128, 33792, 163840, 2780e9, 104.2e9, 2**20, 512, 1536, 64),
+    "Qwen3.5-397B-A17B": (60, 4096, 32, 2, 256, 256, None, 248320, 397e9, 17e9, 2**18, None, None, None),
+}
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_the_numbers_are_those_printed(model):
+    m = model
+    shape = (m.layers, m.d_model, m.heads, m.kv_heads, m.head_dim, m.value_dim, m.d_ff, m.vocab)
+    sizes = (m.parameters, m.active_parameters, m.max_context, m.kv_lora_rank, m.q_lora_rank, m.rope_dim)
+    assert (*shape, *sizes) == PRINTED[model.name]
+
+
+def test_what_keeps_something_else_is_as_printed():
+    def states(m):
+        width = (m.linear_key_heads, m.linear_value_heads, m.linear_key_dim, m.linear_value_dim, m.conv_width)
+        return (len(m.linear_layers), *width)
+
+    def index(m):
+        return len(m.sparse_layers), m.index_heads, m.index_dim, m.block, m.top_k
+
+    assert states(KIMI_LINEAR_48B) == (20, 32, 32, 128, 128, 4)
+    assert states(KIMI_K3) == (69, 96, 96, 128, 128, 4)
+    assert states(QWEN3_5_397B) == (45, 16, 64, 128, 128, 4)
+    assert index(MINIMAX_M3) == (57, 4, 128, 128, 16)
+    assert index(MSA_PAPER_109B) == (41, 4, 128, 128, 16)
+    assert (MISTRAL_7B.window, MISTRAL_7B.window_layers) == (4096, tuple(range(32)))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +124,8 @@ def test_hybrid_layers_are_where_the_reports_say():
 
 
 def test_group_is_the_number_of_queries_per_cached_head():
-    assert [m.group for m in (LLAMA_3_8B, LLAMA_2_70B, MINIMAX_M3, QWEN3_5_397B)] == [4, 8, 16, 16]
+    groups = [m.group for m in (LLAMA_3_8B, LLAMA_2_70B, MINIMAX_M3, QWEN3_5_397B)]
+    assert groups == [4, 8, 16, 16] and all(isinstance(group, int) for group in groups)
 
 
 def test_provenance_cannot_be_written_to():
@@ -87,10 +133,15 @@ def test_provenance_cannot_be_written_to():
         LLAMA_3_8B.provenance["layers"] = "a guess"
     with pytest.raises(AttributeError):
         LLAMA_3_8B.layers = 33
+    source = {"layers": "a configuration"}
+    copied = replace(LLAMA_3_8B, provenance=source)
+    source["layers"] = "a guess"
+    assert copied.source("layers") == "a configuration"
 
 
 def test_equality_is_about_the_numbers():
     assert replace(LLAMA_3_8B, provenance={}) == LLAMA_3_8B
+    assert "provenance" not in repr(LLAMA_3_8B)
     assert replace(LLAMA_3_8B, layers=33) != LLAMA_3_8B
 
 
@@ -116,6 +167,8 @@ LINEAR = {"linear_layers": (1,), "linear_key_heads": 1, "linear_value_heads": 1,
         ({"attention": "mha"}, "kv_heads"),
         ({"attention": "mqa"}, "kv_heads"),
         ({"attention": "mla"}, "kv_lora_rank and rope_dim"),
+        ({"attention": "mla", "kv_lora_rank": 4}, "kv_lora_rank and rope_dim"),
+        ({"attention": "mla", "rope_dim": 2}, "kv_lora_rank and rope_dim"),
         ({"window_layers": (4,), "window": 2}, "window_layers"),
         ({"window_layers": (1, 1), "window": 2}, "window_layers"),
         ({"window_layers": (1,)}, "window"),

@@ -22,7 +22,9 @@ def looped_pairs(n, top_k, block):
 
 @given(n=st.integers(1, 60), top_k=st.integers(1, 6), block=st.integers(1, 9))
 def test_selected_pairs_are_those_a_loop_counts(n, top_k, block):
-    assert selected_pairs(n, top_k=top_k, block=block) == looped_pairs(n, top_k, block)
+    got = selected_pairs(n, top_k=top_k, block=block)
+    assert got == looped_pairs(n, top_k, block)
+    assert isinstance(got, int)
 
 
 @given(n=st.integers(1, 40), top_k=st.integers(1, 4), block=st.integers(1, 6))
@@ -67,6 +69,11 @@ def test_both_lines_side_by_side(n, printed, exact):
     assert msa_flops(n, exact=True, **PAPER).ratio == pytest.approx(exact, abs=0.013)
 
 
+def test_a_count_cannot_be_overwritten():
+    with pytest.raises(AttributeError):
+        msa_flops(10, **PAPER).gqa = 0
+
+
 def test_the_gain_is_capped_by_the_index_branch():
     assert msa_flops(10**9, **PAPER).ratio < 32
     assert msa_flops(10**9, **PAPER).ratio == pytest.approx(32, rel=1e-3)
@@ -77,6 +84,16 @@ def test_break_even_is_the_first_length_that_pays(exact, expected):
     assert msa_break_even(exact=exact, **PAPER) == expected
     before, at = (msa_flops(n, exact=exact, **PAPER) for n in (expected - 1, expected))
     assert before.msa > before.gqa and at.msa <= at.gqa
+
+
+def test_break_even_is_eq_12_unless_told_otherwise():
+    assert msa_break_even(**PAPER) == msa_break_even(exact=False, **PAPER)
+
+
+def test_as_much_work_as_dense_attention_is_even():
+    one = dict.fromkeys(PAPER, 1)  # 2 n^2 against n^2 + 4 n
+    assert msa_break_even(**one) == 4
+    assert msa_flops(4, **one).msa == msa_flops(4, **one).gqa
 
 
 def test_an_index_branch_as_wide_as_attention_never_pays():
@@ -104,6 +121,8 @@ def test_other_wrong_arguments_are_named():
         msa_flops(10, exact=1, **PAPER)
     with pytest.raises(ValueError, match="^heads wants .*got"):
         msa_break_even(**(PAPER | {"heads": 0}))
+    with pytest.raises(ValueError, match="^exact wants .*got"):  # also where the answer would be None
+        msa_break_even(exact=1, heads=1, kv_heads=1, head_dim=4, index_dim=8, top_k=1, block=1)
     for name in ("n", "top_k", "block"):
         with pytest.raises(ValueError, match=f"^{name} wants .*got"):
             selected_pairs(**({"n": 3, "top_k": 1, "block": 1} | {name: 0}))

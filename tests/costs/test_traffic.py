@@ -94,6 +94,22 @@ def test_the_factor_3_9_at_4096_tokens():
     assert round(naive.numbers / fused.numbers, 1) == 3.9
 
 
+def test_tiles_of_128_tokens_and_two_bytes_unless_told_otherwise():
+    for causal in (True, False):
+        fused = {"tokens": 300, "head_dim": 4, "causal": causal}
+        want = hbm_traffic("tiled", block_q=128, block_k=128, bytes_per_number=2, **fused)
+        assert hbm_traffic("tiled", **fused) == want
+        memory = tiled(300, 4, 128, 128, causal)
+        assert (want.reads, want.writes, want.bytes) == (memory.reads, memory.writes, 2 * want.numbers)
+
+
+def test_a_count_cannot_be_overwritten():
+    with pytest.raises(AttributeError):
+        hbm_traffic("naive", tokens=1, head_dim=1, causal=True).reads = 0
+    with pytest.raises(AttributeError):
+        bound(H100, flops=1, bytes_moved=1).flops = 0
+
+
 def test_decode_macs_are_those_of_the_array_products():
     n, d_k, d_v = 7, 3, 5
     q, keys, values, state = np.ones(d_k), np.ones((n, d_k)), np.ones((n, d_v)), np.ones((d_k, d_v))
@@ -120,6 +136,13 @@ def test_a_bound_is_the_longer_of_two_times():
     assert bound(T4, flops=T4.fp16, bytes_moved=1, dtype="fp16").seconds == 1.0
 
 
+def test_at_the_ridge_both_times_are_equal_and_memory_is_named():
+    even = bound(H100, flops=H100.bf16, bytes_moved=H100.bandwidth)
+    assert (even.compute_seconds, even.memory_seconds, even.limit) == (1.0, 1.0, "memory")
+    assert even.intensity == even.ridge == H100.ridge("bf16")
+    assert bound(H100, flops=1, bytes_moved=1, dtype="fp8").ridge == H100.ridge("fp8")
+
+
 def test_attention_of_a_decode_step_does_one_flop_per_byte_and_query_head():
     for model, flop_per_byte in ((GPT_3_6_7B, 1.0), (LLAMA_3_8B, 4.0), (MINIMAX_M3, None)):
         got = decode_bound(model, H100, tokens=4096, weights=False)
@@ -136,6 +159,22 @@ def test_llama_3_8b_takes_48_seconds_for_ten_thousand_tokens():
     cache = sum(kv_cache_bytes(LLAMA_3_8B, t) for t in range(1, 10_001)) / H100.bandwidth
     assert total == pytest.approx(weights + cache, rel=1e-9)
     assert round(cache, 1) == 2.0
+
+
+def test_every_option_of_a_decode_step_by_hand():
+    model = ModelConfig(
+        "t", "gqa", layers=2, d_model=8, heads=4, kv_heads=2, head_dim=3, value_dim=5, parameters=1000,
+        linear_layers=(1,), linear_key_heads=2, linear_value_heads=3, linear_key_dim=4, linear_value_dim=7,
+    )  # fmt: skip
+    attention, states = 2 * 4 * (3 + 5) * 9, 2 * 2 * (4 * 7) * 3
+    assert decode_attention_flops(model, 9) == attention + states
+    options = {"bytes_per_number": 1, "state_bytes_per_number": 2, "weight_bytes_per_number": 0.5, "dtype": "fp8"}
+    got = decode_bound(model, H100, tokens=9, requests=3, cards=2, **options)
+    assert got.flops == 3 * (attention + states) + 2 * 3 * 1000
+    assert got.bytes_moved == 3 * (9 * 2 * (3 + 5) * 1) + 3 * (2 * 3 * 4 * 7 * 2) + 500
+    assert got.compute_seconds == got.flops / (2 * H100.fp8)
+    assert got.memory_seconds == got.bytes_moved / (2 * H100.bandwidth)
+    assert decode_bound(replace(model, active_parameters=10), H100, tokens=9).flops == attention + states + 2 * 10
 
 
 def test_requests_share_the_weights_but_not_their_caches():

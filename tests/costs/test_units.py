@@ -20,6 +20,8 @@ from attnledger.costs import format_bytes, in_unit
         (10 * 2**30, "10 GiB"),
         (327_680 * 10**6, "305.2 GiB"),
         (2**40, "1 TiB"),
+        (3 * 2**40, "3 TiB"),
+        (2**50 - 1, "1 PiB"),
         (2**60, "1,024 PiB"),
         (0.5, "0.5 B"),
     ],
@@ -28,10 +30,20 @@ def test_the_largest_unit_that_leaves_one(size, text):
     assert format_bytes(size) == text
 
 
+def test_few_digits_do_not_push_a_size_into_the_smaller_unit():
+    assert format_bytes(1024, digits=1) == "1 KiB"
+    assert format_bytes(1536, digits=1) == "2 KiB"
+
+
 @given(st.integers(0, 2**60))
 def test_the_text_reads_back_to_four_digits(size):
     number, unit = format_bytes(size).split()
     assert float(number.replace(",", "")) * in_unit(2**70, "B") / in_unit(2**70, unit) == pytest.approx(size, rel=1e-3)
+
+
+@pytest.mark.parametrize(("unit", "size"), [("KB", 1000), ("MB", 1000**2), ("GB", 1000**3), ("TB", 1000**4)])
+def test_decimal_units_are_powers_of_a_thousand(unit, size):
+    assert in_unit(3 * size, unit) == 3
 
 
 def test_decimal_and_binary_units_differ_by_7_percent_at_giga():

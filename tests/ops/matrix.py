@@ -55,6 +55,20 @@ def assert_same_gradients(got: Sequence[Tensor], want: Sequence[Tensor], toleran
         assert_close(a, b, tolerance, f"gradient of {name}", floor=1.0)
 
 
+def made_elsewhere() -> torch.device:
+    """``with made_elsewhere():`` a tensor made without naming a device lies where no other can meet it."""
+    return torch.device("meta")
+
+
+def routes(monkeypatch: pytest.MonkeyPatch, module: object, *names: str) -> list[tuple[str, int | None]]:
+    """Replace functions of a module; what they are called with in their place, the first word and ``chunk``."""
+    taken = []
+    for name in names:
+        word = name.partition("_")[0]
+        monkeypatch.setattr(module, name, lambda *_, word=word, **options: taken.append((word, options.get("chunk"))))
+    return taken
+
+
 def complains(name: str):
     """A ValueError that names the argument, what it got and what it wants."""
     return pytest.raises(ValueError, match=rf"^{name}.*: got .*, want .*")

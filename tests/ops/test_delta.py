@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from attnledger.ops import delta
 from attnledger.ops.delta import (
     bounded_gate,
     chunked_delta_rule,
@@ -14,7 +15,18 @@ from attnledger.ops.delta import (
     softplus_gate,
 )
 
-from .matrix import CHUNKS, LENGTHS, SPLITS, Inputs, assert_close, assert_same_gradients, complains, gradients
+from .matrix import (
+    CHUNKS,
+    LENGTHS,
+    SPLITS,
+    Inputs,
+    assert_close,
+    assert_same_gradients,
+    complains,
+    gradients,
+    made_elsewhere,
+    routes,
+)
 
 GATES = ("none", "head", "channel")
 D_K, D_V = 6, 5
@@ -188,6 +200,7 @@ def test_half_inputs_are_computed_in_fp32(gate, dtype):
         out, end = run(rule)(q, k, v, beta, state, *g)
         want, want_end = run(rule)(*(x.float() for x in (q, k, v, beta, state, *g)))
         assert out.dtype == dtype and end.dtype == torch.float32
+        assert rule(q, k, v, beta=beta).dtype == dtype
         assert torch.equal(out, want.to(dtype)) and torch.equal(end, want_end)
     gates_in_fp32 = run(chunked_delta_rule)(q, k, v, beta.float(), state, *(x.float() for x in g))
     assert torch.equal(gates_in_fp32[0], out)
@@ -256,6 +269,41 @@ def test_the_dispatcher_takes_either_form(T):
     assert torch.equal(delta_rule(q, k, v, beta=beta), run(delta_rule)(q, k, v, beta, torch.zeros_like(state))[0])
 
 
+def test_up_to_four_tokens_go_by_recurrence_and_more_by_chunks_of_32(monkeypatch):
+    taken = routes(monkeypatch, delta, "recurrent_delta_rule", "chunked_delta_rule")
+    for T, chunk in ((1, None), (4, None), (5, None), (4, 7), (5, 7)):
+        q, k, v, beta, _ = arguments(T, "none")
+        delta_rule(q, k, v, beta=beta, chunk=chunk)
+    assert taken == [("recurrent", None), ("recurrent", None), ("chunked", 32), ("chunked", 7), ("chunked", 7)]
+
+
+@pytest.mark.parametrize("scale", [2.0, 0.25])
+def test_the_scale_multiplies_the_queries(scale):
+    q, k, v, beta, _ = arguments(9, "none")
+    for rule in (recurrent_delta_rule, chunked_delta_rule, delta_rule):
+        assert torch.equal(rule(q, k, v, beta=beta, scale=scale), rule(scale * q, k, v, beta=beta))
+
+
+@pytest.mark.parametrize("d_k", [1, 2])
+def test_few_channels_with_decays_of_their_own(d_k):
+    tensors = arguments(21, "channel", d_k=d_k)
+    for chunk in (2, 8):
+        got, want = run(chunked_delta_rule, chunk=chunk)(*tensors), run(recurrent_delta_rule)(*tensors)
+        for a, b in zip(got, want, strict=True):
+            assert_close(a, b, 1e-12)
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_states_and_gates_are_made_where_the_tensors_are(gate):
+    q, k, v, beta, _, *g = arguments(20, gate)
+    gates = {"beta": beta, "g": g[0] if g else None}
+    for rule in (recurrent_delta_rule, chunked_delta_rule):
+        want = rule(q, k, v, **gates)
+        with made_elsewhere():
+            assert torch.equal(rule(q, k, v, **gates), want)
+            assert softplus_gate(beta, 0.5, -0.5).device == bounded_gate(beta, 0.5).device == beta.device
+
+
 # --- gates -----------------------------------------------------------------------------------------------------------
 
 
@@ -264,6 +312,17 @@ def test_softplus_gate_is_its_formula():
     want = [-math.exp(0.3) * math.log1p(math.exp(x + 0.2)) for x in z.tolist()]
     assert_close(softplus_gate(z, 0.3, 0.2), torch.tensor(want, dtype=torch.float64), 1e-15)
     assert softplus_gate(torch.tensor(-30.0), 0.0, 0.0).item() == pytest.approx(-math.exp(-30), rel=1e-6, abs=0)
+
+
+def test_gates_of_halves_are_computed_in_fp32():
+    z = Inputs().normal(50).bfloat16()
+    a_log = torch.tensor([0.3])
+    for gate in (
+        lambda z: softplus_gate(z, 0.3, 0.2),
+        lambda z: bounded_gate(z, 0.3),
+        lambda z: bounded_gate(z, a_log),
+    ):
+        assert torch.equal(gate(z), gate(z.float()).bfloat16())
 
 
 def test_gate_parameters_name_their_axes():
@@ -431,6 +490,8 @@ WRONG = {
     "q: integers": ("q", lambda a: a | {"q": a["q"].long()}),
     "q: a vector": ("q", lambda a: a | {"q": a["q"][0, 0]}),
     "q: no channels": ("q", lambda a: a | {"q": a["q"][..., :0]}),
+    "k: a vector": ("k", lambda a: a | {"k": a["k"][0, 0]}),
+    "v: a vector": ("v", lambda a: a | {"v": a["v"][0, 0]}),
     "k: T": ("k", lambda a: a | {"k": a["k"][:, 1:]}),
     "k: d_k": ("k", lambda a: a | {"k": a["k"][..., 1:]}),
     "k: one head for all": ("k", lambda a: a | {"k": a["k"][:1]}),
@@ -447,6 +508,7 @@ WRONG = {
     "g: channels": ("g", lambda a: a | {"g": a["g"][..., 1:]}),
     "g: one channel": ("g", lambda a: a | {"g": a["g"][..., :1]}),
     "g: growth": ("g", lambda a: a | {"g": a["g"] + 1e-3}),
+    "g: growth at one token": ("g", lambda a: a | {"g": torch.cat((a["g"][:, 1:] - 1, a["g"][:, :1] + 1e-3), dim=1)}),
     "g: NaN": ("g", lambda a: a | {"g": a["g"] * math.nan}),
     "g: dtype": ("g", lambda a: a | {"g": a["g"].double()}),
     "state: shape": ("state", lambda a: a | {"state": a["state"].mT}),

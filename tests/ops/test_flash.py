@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from attnledger.ops.flash import flash_attention, online_softmax
 from attnledger.ops.softmax import attention, merge
 
-from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients
+from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients, made_elsewhere
 
 D, D_V = 8, 5
 TILINGS = ((64, 64), (16, 16), (7, 20), (20, 7), (256, 256))
@@ -203,6 +203,19 @@ def test_any_split_into_prefill_and_decode(pieces, seed):
         for piece, end in zip(pieces, ends, strict=True)
     ]
     assert_close(torch.cat(outs, dim=1), attention(q, k, v), 1e-12)
+
+
+def test_tiles_are_made_where_the_tensors_are():
+    leaves = [x.requires_grad_() for x in arguments(20, 20)]
+
+    def everything():
+        out, lse = run((7, 7))(*leaves)
+        return out, lse, *torch.autograd.grad(out.sum() + lse.sum(), leaves), online_softmax(leaves[0], 3).weights
+
+    want = everything()
+    with made_elsewhere():
+        got = everything()
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
 
 
 def test_every_head_is_its_own_matrix_wherever_it_lies():
@@ -404,6 +417,13 @@ def test_online_softmax_is_softmax_at_every_step(lead, n, block, size, masked, s
     empty = (scores == -math.inf).all(-1, keepdim=True)
     want = torch.softmax(scores, -1).masked_fill(empty, 0.0)
     assert_same((weights, lse), (want, torch.logsumexp(scores, -1)), 1e-13)
+
+
+def test_a_step_is_a_record():
+    first, second = online_softmax(torch.tensor([1.0, 2.0, 3.0, 4.0]), 2).steps
+    assert first == first and first != second and len({first, second}) == 2
+    with pytest.raises(AttributeError):
+        first.m = second.m
 
 
 def test_online_softmax_of_nothing():

@@ -4,7 +4,9 @@ The truths below read nothing but the weights: rotations are matrices, one per p
 by factor without ever forming a key.
 """
 
+import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -25,7 +27,7 @@ from attnledger.ops.heads import (
 )
 from attnledger.ops.position import rope_frequencies
 
-from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains
+from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, made_elsewhere
 
 D_MODEL, HEADS, D_K, D_V = 10, 4, 6, 5
 ROPE = rope_frequencies(D_K, base=100.0)
@@ -654,6 +656,61 @@ def test_frequencies_are_the_layers_own_and_keep_their_dtype(name):
 # --- bug reports -----------------------------------------------------------------------------------------------------
 
 
+@every_layer
+def test_a_cache_is_a_record(name):
+    layer = build(name)
+    x = Inputs().normal(5, D_MODEL)
+    (_, first), (_, second) = layer.decode(x), layer.decode(x)
+    assert first == first and first != second and len({first, second}) == 2
+    with pytest.raises(AttributeError):
+        first.rope = None
+
+
+@every_layer
+def test_positions_and_masks_are_made_where_the_tokens_are(name):
+    layer = build(name)
+    x = Inputs().normal(5, D_MODEL)
+    _, cache = layer.decode(x)
+    want = layer(x), layer.decode(x, cache)[0]
+    with made_elsewhere():
+        assert torch.equal(layer(x), want[0]) and torch.equal(layer.decode(x, cache)[0], want[1])
+
+
+def test_every_width_may_be_one():
+    x = torch.ones(3, 1)
+    ones = {"heads": 1, "head_dim": 1, "value_dim": 1}
+    assert GroupedQueryAttention(1, kv_heads=1, **ones)(x).shape == (3, 1)
+    assert TensorProductAttention(1, ranks=(1, 1, 1), **ones)(x).shape == (3, 1)
+    latent = LatentAttention(1, latent=1, query_latent=1, rope=torch.ones(1), **ones)
+    assert latent(x).shape == (3, 1) and latent.rope_dim == 2
+
+
+@every_layer
+def test_a_cache_may_be_a_copy_and_its_frequencies_of_another_precision(name):
+    rope = (ROPE if "mla" not in name else rope_frequencies(4)).float()
+    layer, x = build(name, rope=rope.requires_grad_()), Inputs().normal(5, D_MODEL)
+    assert layer.rope.dtype == torch.float32 and not layer.rope.requires_grad
+    _, cache = layer.decode(x)
+    want, _ = layer.decode(x, cache)
+    for copied in (cache.rope.clone(), cache.rope.double()):
+        assert torch.equal(layer.decode(x, replace(cache, rope=copied))[0], want)
+
+
+def test_biases_of_halves_are_added_in_fp32():
+    layer = build("tpa", dtype=torch.bfloat16)
+    layer.w_aq.bias = torch.nn.Parameter(Inputs().normal(layer.w_aq.out_features).bfloat16())
+    x = Inputs(1).normal(7, D_MODEL).bfloat16()
+    want = copy.deepcopy(layer).float()(x.float())
+    assert_close(layer(x), want, 2**-6)
+
+
+def test_pooling_keeps_what_is_frozen():
+    layer = build("mha")
+    layer.w_k.weight.requires_grad_(False)
+    pooled = pool_kv_heads(layer, 2)
+    assert not pooled.w_k.weight.requires_grad and pooled.w_v.weight.requires_grad
+
+
 def test_report_grouped_heads_are_tiled():
     """onnx/onnx #7274, PrimeIntellect-ai/prime-rl #2681: query head i must read key head i // 2, not i % 2."""
     layer, x = build("gqa"), tokens(9)
@@ -852,6 +909,7 @@ def test_other_wrong_arguments_are_named():
         ("a", lambda: tensor_product(a.numpy(), b)),
         ("a", lambda: tensor_product(a[0, 0], b[0, 0])),
         ("a", lambda: tensor_product(a[:, :0], b[:, :0])),
+        ("b", lambda: tensor_product(a, b[0, 0])),
         ("b", lambda: tensor_product(a, b[:, :2])),
         ("b", lambda: tensor_product(a, b[..., 1:, :])),
         ("b", lambda: tensor_product(a, b[:1])),

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from attnledger.ops import linear
 from attnledger.ops.linear import (
     chunked_linear_attention,
     elu_plus_one,
@@ -16,7 +17,18 @@ from attnledger.ops.linear import (
 )
 from attnledger.ops.softmax import attention
 
-from .matrix import CHUNKS, LENGTHS, SPLITS, Inputs, assert_close, assert_same_gradients, complains, gradients
+from .matrix import (
+    CHUNKS,
+    LENGTHS,
+    SPLITS,
+    Inputs,
+    assert_close,
+    assert_same_gradients,
+    complains,
+    gradients,
+    made_elsewhere,
+    routes,
+)
 
 D, D_V = 6, 5
 KINDS = {"elu_plus_one": (elu_plus_one, True), "relu": (relu, True), "identity": (identity, False)}
@@ -144,6 +156,21 @@ def test_the_dispatcher_takes_either_form(T):
         assert_close(linear_attention(q, k, v, chunk=chunk), want, 1e-13)
 
 
+def test_one_token_goes_by_recurrence_and_more_by_chunks_of_64(monkeypatch):
+    taken = routes(monkeypatch, linear, "recurrent_linear_attention", "chunked_linear_attention")
+    for T, chunk in ((0, None), (1, None), (2, None), (1, 7), (2, 7)):
+        linear_attention(*arguments(T), chunk=chunk)
+    assert taken == [("recurrent", None), ("recurrent", None), ("chunked", 64), ("chunked", 7), ("chunked", 7)]
+
+
+def test_states_are_made_where_the_tensors_are():
+    tensors = arguments(20)
+    for options in ({"chunk": 8}, {"causal": False}, {"normalize": False}, {"feature_map": favor_plus(D, 8)}):
+        want = linear_attention(*tensors, **options)
+        with made_elsewhere():
+            assert torch.equal(linear_attention(*tensors, **options), want)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_future_changes_no_bit_of_the_past(kind):
     q, k, v = arguments(129, dtype=torch.float32)
@@ -168,6 +195,7 @@ def test_half_inputs_are_computed_in_fp32(kind, dtype):
         out, *end = run(rule, kind)(*tensors, *state)
         want, *want_end = run(rule, kind)(*(x.float() for x in tensors), *state)
         assert out.dtype == dtype and torch.equal(out, want.to(dtype))
+        assert linear_attention(*tensors, causal=False).dtype == dtype
         assert all(a.dtype == torch.float32 and torch.equal(a, b) for a, b in zip(end, want_end, strict=True))
 
 
@@ -222,6 +250,11 @@ def test_favor_plus_directions_are_orthogonal_in_groups_and_seeded():
     assert not torch.equal(phi(x), favor_plus(4, features=6, seed=4)(x))
     assert (phi(x) > 0).all() and phi(x).shape == (3, 6)
     assert phi(x.float()).dtype == torch.float32
+
+
+def test_favor_plus_has_256_features_of_seed_0_unless_told_otherwise():
+    x = Inputs().normal(3, D)
+    assert torch.equal(favor_plus(D)(x), favor_plus(D, features=256, seed=0)(x))
 
 
 def test_any_function_of_the_last_axis_is_a_feature_map():
@@ -294,6 +327,8 @@ WRONG = {
     "q: integers": ("q", lambda a: a | {"q": a["q"].long()}),
     "q: a vector": ("q", lambda a: a | {"q": a["q"][0, 0]}),
     "k: T": ("k", lambda a: a | {"k": a["k"][:, 1:]}),
+    "k: a vector": ("k", lambda a: a | {"k": a["k"][0, 0]}),
+    "v: a vector": ("v", lambda a: a | {"v": a["v"][0, 0]}),
     "k: channels": ("k", lambda a: a | {"k": a["k"][..., 1:]}),
     "k: one head for all": ("k", lambda a: a | {"k": a["k"][:1]}),
     "k: dtype": ("k", lambda a: a | {"k": a["k"].double()}),
@@ -305,7 +340,7 @@ WRONG = {
     "state S: transposed": ("state S", lambda a: a | {"state": (a["state"][0].mT, a["state"][1])}),
     "state z: heads": ("state z", lambda a: a | {"state": (a["state"][0], a["state"][1][:1])}),
     "state z: dtype": ("state z", lambda a: a | {"state": (a["state"][0], a["state"][1].half())}),
-    "state: a pair unnormalised": ("state", lambda a: a | {"normalize": False}),
+    "state: a pair unnormalised": ("state(?! S)", lambda a: a | {"normalize": False}),
     "feature_map: tokens": (r"feature_map\(q\)", lambda a: a | {"feature_map": lambda x: x[:, 1:]}),
     "feature_map: dtype": (r"feature_map\(q\)", lambda a: a | {"feature_map": lambda x: x.double()}),
     "feature_map: channels": ("x", lambda a: a | {"feature_map": favor_plus(D + 1)}),
@@ -336,6 +371,11 @@ def test_wrong_sizes_are_named():
             linear_attention(q, k, v, chunk=chunk, causal=False)
     with complains("v"):
         linear_attention(q, k[:, 1:], v, causal=False)
+    for spoil in (torch.Tensor.double, lambda x: x[:, 1:], lambda x: x[..., 1:]):  # of the keys alone
+        with complains(r"feature_map\(k\)"):
+            map_ = lambda x, spoil=spoil: spoil(x) if x.shape[-2] == 5 else x  # noqa: E731
+            linear_attention(q.float(), k[:, :5].float(), v[:, :5].float(), feature_map=map_, causal=False)
+    assert favor_plus(1, features=1)(torch.ones(2, 1)).shape == (2, 1)
     with complains("d"):
         favor_plus(0)
     with complains("features"):

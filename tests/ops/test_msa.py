@@ -8,7 +8,7 @@ import torch
 from attnledger.ops.msa import alignment_loss, block_sparse_attention, index_scores, select_blocks
 from attnledger.ops.softmax import attention
 
-from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients
+from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients, made_elsewhere
 
 D, D_V, D_IDX, H, H_KV, B = 6, 5, 4, 6, 3, 16
 SIZES = {"block_size": B, "top_k": 3}
@@ -194,6 +194,67 @@ def test_half_inputs_are_computed_in_fp32(dtype):
     loss = alignment_loss(iq, ik, q, k, blocks, block_size=B)
     assert loss.dtype == torch.float32
     assert torch.equal(loss, alignment_loss(iq.float(), ik.float(), q.float(), k.float(), blocks, block_size=B))
+
+
+def test_selection_from_halves_ranks_the_scores_in_fp32():
+    """Many blocks, whose best scores a half would round to the same number."""
+    iq, ik = index_arguments(300, 300, dtype=torch.bfloat16)
+    options = {"block_size": 2, "top_k": 20}
+    assert torch.equal(select_blocks(iq, ik, **options), select_blocks(iq.float(), ik.float(), **options))
+
+
+def test_masks_and_states_are_made_where_the_tensors_are():
+    (iq, ik), (q, k, v) = index_arguments(40, 50), arguments(40, 50)
+
+    def everything():
+        blocks = select_blocks(iq, ik, **SIZES)
+        out = block_sparse_attention(q, k, v, blocks, block_size=B)
+        return blocks, out, alignment_loss(iq, ik, q, k, blocks, block_size=B), alignment_loss(iq, ik, q, k)
+
+    want = everything()
+    with made_elsewhere():
+        got = everything()
+    assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+
+
+def test_blocks_have_the_documented_sizes():
+    (iq, ik), (q, k, v) = index_arguments(20, 2500), arguments(20, 2500)
+    blocks = select_blocks(iq, ik)
+    assert torch.equal(blocks, select_blocks(iq, ik, block_size=128, top_k=16, local=1, init=0))
+    assert blocks.shape[-1] == 16 and blocks.max() == 19
+    assert torch.equal(block_sparse_attention(q, k, v, blocks), block_sparse_attention(q, k, v, blocks, block_size=128))
+    assert torch.equal(alignment_loss(iq, ik, q, k, blocks), alignment_loss(iq, ik, q, k, blocks, block_size=128))
+
+
+def test_blocks_may_be_single_tokens():
+    (iq, ik), (q, k, v) = index_arguments(12, 12), arguments(12, 12)
+    blocks = select_blocks(iq, ik, block_size=1, top_k=2)
+    want = block_sparse_attention(q, k, v, blocks, block_size=1)
+    assert_close(want, dense(q, k, v, blocks, block_size=1), 1e-13)
+    assert torch.equal(block_sparse_attention(q, k, v, blocks.int(), block_size=1), want)
+    assert alignment_loss(iq, ik, q, k, blocks, block_size=1).isfinite()
+
+
+def test_alignment_of_one_sequence_and_of_one_query():
+    """Without a batch, with as many heads in a group as groups; and one query, whose divergence is not averaged."""
+    draw = Inputs(5)
+    iq, ik, q, k = draw.normal(3, 40, 4), draw.normal(1, 40, 4), draw.normal(9, 40, D), draw.normal(3, 40, D)
+    blocks = select_blocks(iq, ik, block_size=4, top_k=3)
+    batched = [x.unsqueeze(0) for x in (iq, ik, q, k, blocks)]
+    got = alignment_loss(iq, ik, q, k, blocks, block_size=4)
+    assert_close(got, alignment_loss(*batched, block_size=4), 1e-14)
+    P = torch.softmax(q[0, -1] @ k[0].mT / math.sqrt(D), -1)
+    P_idx = torch.softmax(iq[0, -1] @ ik[0].mT / 2, -1)
+    one = alignment_loss(iq[0, -1:], ik[0], q[0, -1:], k[0])
+    assert_close(one, (P * (P / P_idx).log()).sum(), 1e-13)
+    assert alignment_loss(iq.float(), ik.float(), q, k).dtype == torch.float32
+
+
+def test_no_sequences_and_no_queries_give_nothing():
+    q, k, v = arguments(40, 40)
+    blocks = torch.zeros(2, H_KV, 40, 3, dtype=torch.int64)
+    assert block_sparse_attention(q[:0], k[:0], v[:0], blocks[:0], block_size=B).shape == (0, H, 40, D_V)
+    assert block_sparse_attention(q[..., :0, :], k, v, blocks[..., :0, :], block_size=B).shape == (2, H, 0, D_V)
 
 
 @pytest.mark.parametrize("size", [1e-10, 1.0, 30.0])
@@ -405,6 +466,7 @@ WRONG_INDEX = {
     "iq: a list": ("iq", lambda a: a | {"iq": [[1.0]]}),
     "iq: integers": ("iq", lambda a: a | {"iq": a["iq"].long()}),
     "iq: a vector": ("iq", lambda a: a | {"iq": a["iq"][0, 0, 0]}),
+    "ik: a vector": ("ik", lambda a: a | {"ik": a["ik"][0, 0, 0]}),
     "ik: dtype": ("ik", lambda a: a | {"ik": a["ik"].double()}),
     "ik: channels": ("ik", lambda a: a | {"ik": a["ik"][..., 1:]}),
     "ik: as many heads as iq": ("ik", lambda a: a | {"ik": a["ik"].expand(2, H_KV, -1, -1)}),
@@ -442,10 +504,18 @@ def test_wrong_sizes_are_named(name, options):
         select_blocks(iq, ik, **options)
 
 
+def filled(blocks, slot, number):
+    return blocks.index_fill(-1, torch.tensor([slot]), number)
+
+
 WRONG = {
     "q: heads no multiple": ("q", lambda a: a | {"q": a["q"][:, :5]}),
     "q: a vector": ("q", lambda a: a | {"q": a["q"][0, 0, 0]}),
     "q: dtype": ("k", lambda a: a | {"q": a["q"].double()}),
+    "k: a vector": ("k", lambda a: a | {"k": a["k"][0, 0, 0]}),
+    "q: no channels": ("q", lambda a: a | {"q": a["q"][..., :0]}),
+    "v: no channels": ("v", lambda a: a | {"v": a["v"][..., :0]}),
+    "v: a vector": ("v", lambda a: a | {"v": a["v"][0, 0, 0]}),
     "k: channels": ("k", lambda a: a | {"k": a["k"][..., 1:]}),
     "k: batch": ("k", lambda a: a | {"k": a["k"][:1]}),
     "k: axis missing": ("k", lambda a: a | {"k": a["k"][0]}),
@@ -458,6 +528,11 @@ WRONG = {
     "blocks: T": ("blocks", lambda a: a | {"blocks": a["blocks"][:, :, 1:]}),
     "blocks: swapped": ("blocks", lambda a: a | {"blocks": a["blocks"].transpose(1, 2)}),
     "blocks: id too large": ("blocks", lambda a: a | {"blocks": a["blocks"] + 10}),
+    "blocks: id of the block after the last": ("blocks", lambda a: a | {"blocks": a["blocks"].clamp(min=3)}),
+    "blocks: id just below -1": ("blocks", lambda a: a | {"blocks": a["blocks"].clamp(max=-2)}),
+    "blocks: one id too large": ("blocks", lambda a: a | {"blocks": filled(a["blocks"], 0, 3)}),
+    "blocks: one id below -1": ("blocks", lambda a: a | {"blocks": filled(a["blocks"], 2, -2)}),
+    "blocks: a number": ("blocks", lambda a: a | {"blocks": torch.tensor(0)}),
     "blocks: id below -1": ("blocks", lambda a: a | {"blocks": a["blocks"] - 2}),
     "block_size": ("block_size", lambda a: a | {"block_size": 0}),
 }

@@ -21,7 +21,7 @@ from attnledger.ops.position import (
 )
 from attnledger.ops.softmax import attention, attention_weights
 
-from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients
+from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients, made_elsewhere
 
 D = 6
 LAYOUTS = ("half", "interleaved")
@@ -283,6 +283,31 @@ def test_yarn_weights_change_linearly_with_the_pair():
     assert (got / paper).max() > 1.5
 
 
+def test_the_base_is_ten_thousand_unless_told_otherwise():
+    want = rope_frequencies(16, 10000.0)
+    assert torch.equal(rope_frequencies(16), want)
+    assert torch.equal(4 * linear_frequencies(16, scale=4.0), want)
+    yarn = {"scale": 4.0, "original": 2048}
+    assert torch.equal(yarn_frequencies(16, **yarn), yarn_frequencies(16, 10000.0, beta_fast=32, beta_slow=1, **yarn))
+    assert torch.equal(sinusoidal(torch.arange(3), 16), sinusoidal(torch.arange(3), 16, 10000.0))
+
+
+def test_positions_lie_where_they_were_and_biases_where_the_slopes_are():
+    assert sinusoidal(torch.arange(3, device="meta"), 4).device.type == "meta"
+    x, frequencies, positions, slopes = Inputs().normal(5, D), rope_frequencies(D), torch.arange(5), alibi_slopes(4)
+    want, want_bias = apply_rope(x, positions, frequencies), alibi_bias(slopes, 3, 5)
+    with made_elsewhere():
+        assert torch.equal(apply_rope(x, positions, frequencies), want)
+        assert torch.equal(alibi_bias(slopes, 3, 5), want_bias)
+
+
+def test_yarn_takes_any_base_above_one_and_a_ramp_of_one_pair():
+    assert torch.equal(yarn_frequencies(16, 1.5, scale=1.0, original=2048), rope_frequencies(16, 1.5))
+    plain, got = rope_frequencies(64), yarn_frequencies(64, scale=4.0, original=4096, beta_fast=2, beta_slow=1.9)
+    kept = int((got == plain).sum())
+    assert 0 < kept < 32 and torch.equal(got[kept:], plain[kept:] / 4)
+
+
 def test_yarn_at_the_edges():
     plain = rope_frequencies(16)
     assert torch.equal(yarn_frequencies(16, scale=1.0, original=2048), plain)
@@ -290,11 +315,13 @@ def test_yarn_at_the_edges():
     assert torch.equal(yarn_frequencies(16, scale=4.0, original=10**9), plain)  # everything does, often
     assert torch.equal(yarn_frequencies(16, scale=4.0, original=10**30), plain)
     assert yarn_frequencies(2, scale=4.0, original=4096).tolist() == [1.0]
-    for base, original, low, high in ((10000.0, 100, 0, 3), (10.0, 1000, 5, 15)):  # cut off at pair 0, at d − 1
+    # cut off at pair 0 (twice) and at d − 1 (twice)
+    for base, original, low, high in ((1e4, 100, 0, 3), (1e4, 10, 0, 1), (10.0, 1000, 5, 15), (2.0, 300, 4, 15)):
         weight = ((torch.arange(8, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
         plain_here = rope_frequencies(16, base)
         want = plain_here * (1 - weight) + plain_here / 4 * weight
         assert_close(yarn_frequencies(16, base, scale=4.0, original=original), want, 1e-15)
+    assert_close(yarn_frequencies(16, scale=4.0, original=1), plain / 4, 1e-15)
     narrow = yarn_frequencies(16, scale=4.0, original=2048, beta_fast=1.001, beta_slow=1)  # all between two pairs
     assert narrow.isfinite().all() and (narrow <= plain).all() and (narrow >= plain / 4 - 1e-15).all()
 
@@ -518,6 +545,7 @@ YARN = {"d": 8, "scale": 4.0, "original": 2048}
         ("original", yarn_frequencies, YARN | {"original": 2048.0}),
         ("beta_slow", yarn_frequencies, YARN | {"beta_slow": 0}),
         ("beta_fast", yarn_frequencies, YARN | {"beta_fast": -1}),
+        ("beta_fast", yarn_frequencies, YARN | {"beta_fast": 8, "beta_slow": 8}),
         ("beta_fast", yarn_frequencies, YARN | {"beta_fast": 1, "beta_slow": 32}),
         ("scale", yarn_attention_factor, {"scale": 0.0}),
         ("scale", yarn_attention_factor, {"scale": None}),

@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnledger.ops.softmax import attention, attention_weights, merge
 
-from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients
+from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients, made_elsewhere
 
 D, D_V = 8, 5
 
@@ -90,6 +90,19 @@ def test_lse_and_weights_are_what_they_say():
     assert_close(masked.sum(-1), (masked > 0).any(-1).double(), 1e-14)
 
 
+def test_weights_are_causal_unless_told_otherwise():
+    q, k, _ = arguments(4, 6)
+    assert torch.equal(attention_weights(q, k), attention_weights(q, k, causal=True))
+    assert not torch.equal(attention_weights(q, k), attention_weights(q, k, causal=False))
+
+
+def test_masks_are_made_where_the_tensors_are():
+    q, k, v = arguments(4, 6)
+    want = attention(q, k, v)
+    with made_elsewhere():
+        assert torch.equal(attention(q, k, v), want)
+
+
 def test_gradients_reach_bias_and_lse():
     q, k, v = arguments(7, 11, lead=())
     bias, mask = Inputs(1).normal(7, 11), random_mask(7, 11)
@@ -135,6 +148,16 @@ def test_merge_takes_halves_and_ignores_what_an_empty_part_holds():
     merged, merged_lse = merge([out, rubbish], [lse, torch.full_like(lse, -math.inf)])
     assert merged.dtype == torch.bfloat16
     assert torch.equal(merged, out) and torch.equal(merged_lse, lse)
+
+
+def test_merge_takes_one_part_and_halves_of_log_sum_exps():
+    out = Inputs(3).normal(4, D_V).bfloat16()
+    lse, other = (Inputs(seed).normal(4).bfloat16() for seed in (4, 5))
+    merged, merged_lse = merge([out], [lse])
+    assert torch.equal(merged, out) and torch.equal(merged_lse, lse.float())
+    got, got_lse = merge([out, -out], [lse, other])
+    want, want_lse = merge([out.float(), -out.float()], [lse.float(), other.float()])
+    assert torch.equal(got, want.bfloat16()) and torch.equal(got_lse, want_lse)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -259,12 +282,32 @@ def test_report_whole_window_lies_in_padding():
 
 # --- wrong input -----------------------------------------------------------------------------------------------------
 
+
+def test_a_key_of_nan_that_all_may_see_reaches_all():
+    q, k, v = arguments(3, 3)
+    k[..., 1, :] = math.nan
+    assert attention(q, k, v, causal=False).isnan().all()
+    assert attention(q, k, v).isnan().all(-1).all(dim=(0, 1)).tolist() == [False, True, True]
+
+
+def test_padding_of_nan_is_silent_in_the_head_that_hides_it():
+    q, k, v = arguments(3, 4)
+    mask = torch.ones(2, 3, 3, 4, dtype=torch.bool)
+    mask[0, 1, :, 2] = mask[1, 2, :, 0] = False
+    want = attention(q, k, v, causal=False, mask=mask)
+    k[0, 1, 2] = k[1, 2, 0] = math.nan
+    assert torch.equal(attention(q, k, v, causal=False, mask=mask), want)
+    for gradient in gradients(lambda q, v: attention(q, k, v, causal=False, mask=mask), [q, v]):
+        assert gradient.isfinite().all()
+
+
 WRONG = {
     "q: an array": ("q", lambda a: a | {"q": a["q"].numpy()}),
     "q: integers": ("q", lambda a: a | {"q": a["q"].long()}),
     "q: a vector": ("q", lambda a: a | {"q": a["q"][0, 0, 0]}),
     "q: no channels": ("q", lambda a: a | {"q": a["q"][..., :0]}),
     "k: channels": ("k", lambda a: a | {"k": a["k"][..., 1:]}),
+    "k: a vector": ("k", lambda a: a | {"k": a["k"][0, 0, 0]}),
     "k: fewer heads than q": ("k", lambda a: a | {"k": a["k"][:, :1]}),
     "k: axis missing": ("k", lambda a: a | {"k": a["k"][0]}),
     "k: dtype": ("k", lambda a: a | {"k": a["k"].double()}),

@@ -21,7 +21,7 @@ from attnledger.ops.sparse import (
     window_mask,
 )
 
-from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients
+from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients, made_elsewhere
 
 D, D_V = 6, 5
 WINDOWS = [(1, 0), (2, 3), (16, 0), (63, 4), (64, 0), (65, 1), (100, 200), (500, 2)]
@@ -239,13 +239,35 @@ def test_work_grows_with_the_length_and_not_its_square(sinks):
     assert decoding.total < 2000
 
 
-def test_blocks_of_any_size_give_the_same(monkeypatch):
-    q, k, v = arguments(100, 129)
+@pytest.mark.parametrize(("heads", "products"), [(2, [4, 4]), (5, [5, 5, 5, 5])])
+def test_blocks_of_few_heads_go_together_and_so_do_many_heads(monkeypatch, heads, products):
+    """Four blocks: all those of a head in one product, or those at one place of all heads."""
+    met, baddbmm = [], torch.baddbmm
+    monkeypatch.setattr(torch, "baddbmm", lambda *x, **options: met.append(len(x[1])) or baddbmm(*x, **options))
+    T = 4 * sparse.BLOCK
+    sliding_window_attention(*arguments(T, T, lead=(heads,)), window=1)
+    assert met == products
+
+
+@pytest.mark.parametrize("block", [1, 2, 7, 16, 33, 100, 1000])
+@pytest.mark.parametrize("tile", [1, 400, 2**20])
+def test_blocks_and_tiles_of_any_size_give_the_same(monkeypatch, block, tile):
+    """Many blocks for few heads or many heads for few blocks, in one product or in several."""
+    monkeypatch.setattr(sparse, "BLOCK", block)
+    monkeypatch.setattr(sparse, "TILE", tile)
+    tensors = arguments(100, 129)
     for window in (1, 7, 40, 129):
-        want = masked(q, k, v, window, 2)
-        for block in (1, 2, 7, 16, 33, 100, 1000):
-            monkeypatch.setattr(sparse, "BLOCK", block)
-            assert_close(sliding_window_attention(q, k, v, window=window, sinks=2), want, 1e-13)
+
+        def banded(q, k, v, window=window):
+            return sliding_window_attention(q, k, v, window=window, sinks=2, return_lse=True)
+
+        def dense(q, k, v, window=window):
+            return masked(q, k, v, window, 2, return_lse=True)
+
+        for got, want in zip(banded(*tensors), dense(*tensors), strict=True):
+            assert_close(got, want, 1e-13)
+        if window == 7:
+            assert_same_gradients(gradients(banded, tensors), gradients(dense, tensors), 1e-12, "q k v")
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -489,6 +511,20 @@ def test_the_future_changes_no_bit_of_a_hashed_past(buckets, rounds, chunk):
                 assert torch.equal(after_lse[..., :t], before_lse[..., :t])
 
 
+def test_chunks_cut_from_the_whole_sorted_row_let_the_future_choose():
+    """Kitaev et al. 2020, Eq. 5 taken literally: where token 5 is hashed decides whether token 4 meets token 1."""
+
+    def met_by_4(bucket, m=2):
+        order = sorted(range(6), key=lambda t: (bucket[t], t))
+        place = [order.index(t) // m for t in range(6)]
+        return {t for t in range(4) if bucket[t] == bucket[4] and 0 <= place[4] - place[t] <= 1}
+
+    assert met_by_4([1, 1, 1, 1, 1, 1]) == {2, 3} and met_by_4([1, 1, 1, 1, 1, 0]) == {1, 2, 3}
+    for last in (0, 1):
+        here = met(torch.tensor([[1, 1, 1, 1, 1, last]]), 2, True)
+        assert here[4].nonzero().squeeze(-1).tolist() == [2, 3]
+
+
 @few
 @given(st.integers(1, 90), st.integers(1, 90), st.sampled_from([1, 2, 6, 16]), st.integers(1, 3), st.integers(1, 40))
 def test_a_prefix_gets_what_the_whole_gives_it(T, prefix, buckets, rounds, chunk):
@@ -510,6 +546,17 @@ def test_without_order_tokens_may_be_permuted(random, T, buckets):
     assert_close(lsh_attention(q_k[..., order, :], v[..., order, :], **options), out[..., order, :], 1e-13)
     heads = random.sample(range(3), 3)
     assert_close(lsh_attention(q_k[:, heads], v[:, heads], **options), out[:, heads], 1e-13)
+
+
+@pytest.mark.parametrize("tile", [1, 5000])
+def test_chunks_may_be_met_in_several_products(monkeypatch, tile):
+    monkeypatch.setattr(sparse, "TILE", tile)
+    tensors = hashed_arguments(100)
+    hashing = {"buckets": 4, "rounds": 2, "seed": 0}
+    got = gradients(lambda q_k, v: lsh_attention(q_k, v, chunk=10, return_lse=True, **hashing), tensors)
+    want = gradients(lambda q_k, v: over_all_pairs(q_k, v, 10, **hashing), tensors)
+    assert_same_gradients(got, want, 1e-11, "q_k v")
+    assert_close(lsh_attention(*tensors, chunk=10, **hashing), over_all_pairs(*tensors, 10, **hashing)[0], 1e-12)
 
 
 def test_every_head_is_hashed_alike():
@@ -541,6 +588,12 @@ def test_keys_have_length_one_at_any_size(size):
         assert_close(out, want, 1e-6)
     got = gradients(lambda q_k, v: lsh_attention(q_k, v, buckets=4, chunk=16), [size * q_k, v])
     assert all(x.isfinite().all() for x in got)
+
+
+def test_length_one_of_vectors_with_a_zero_in_them():
+    for size in (1e-20, 1.0, 1e30):
+        x = size * torch.tensor([[3.0, 0.0, 4.0]])
+        assert_close(sparse._unit(x), torch.tensor([[0.6, 0.0, 0.8]]), 1e-6)
 
 
 def test_zero_vectors_and_identical_tokens():
@@ -610,11 +663,14 @@ WRONG = {
     "q: integers": ("q", lambda a: a | {"q": a["q"].long()}),
     "q: a vector": ("q", lambda a: a | {"q": a["q"][0, 0, 0]}),
     "k: dtype": ("k", lambda a: a | {"k": a["k"].double()}),
+    "k: a vector": ("k", lambda a: a | {"k": a["k"][0, 0, 0]}),
+    "v: a vector": ("v", lambda a: a | {"v": a["v"][0, 0, 0]}),
     "k: channels": ("k", lambda a: a | {"k": a["k"][..., 1:]}),
     "k: heads": ("k", lambda a: a | {"k": a["k"][:, :1]}),
     "k: axis missing": ("k", lambda a: a | {"k": a["k"][0]}),
     "v: T": ("v", lambda a: a | {"v": a["v"][..., 1:, :]}),
     "v: batch": ("v", lambda a: a | {"v": a["v"][:1]}),
+    "v: dtype": ("v", lambda a: a | {"v": a["v"].double()}),
     "v: no channels": ("v", lambda a: a | {"v": a["v"][..., :0]}),
     "window: 0": ("window", lambda a: a | {"window": 0}),
     "window: None": ("window", lambda a: a | {"window": None}),
@@ -642,6 +698,7 @@ WRONG_HASHED = {
     "v: T": ("v", lambda a: a | {"v": a["v"][..., 1:, :]}),
     "v: heads": ("v", lambda a: a | {"v": a["v"][:, :1]}),
     "v: a vector": ("v", lambda a: a | {"v": a["v"][0, 0, 0]}),
+    "v: no channels": ("v", lambda a: a | {"v": a["v"][..., :0]}),
     "buckets: odd": ("buckets", lambda a: a | {"buckets": 3}),
     "buckets: 0": ("buckets", lambda a: a | {"buckets": 0}),
     "rounds: 0": ("rounds", lambda a: a | {"rounds": 0}),
@@ -702,6 +759,52 @@ def test_wrong_vectors_to_hash_are_named(name, x, options):
 def test_wrong_masks_are_named(name, mask, options):
     with complains(name):
         mask(**{"queries": 8} | options)
+
+
+def test_masks_have_the_documented_defaults():
+    want = window_mask(40, 40, window=3, sinks=0, causal=True)
+    assert torch.equal(window_mask(40, window=3), want)
+    assert torch.equal(dilated_mask(40, window=3, dilation=1), want)
+    assert torch.equal(global_mask(40, tokens=[7]), global_mask(40, 40, tokens=[7], causal=True))
+    options = {"window": 3, "global_blocks": 2, "random_blocks": 3, "seed": 0, "causal": True}
+    assert torch.equal(bigbird_mask(60, block_size=2), bigbird_mask(60, 60, block_size=2, **options))
+    assert not torch.equal(bigbird_mask(60, block_size=2), bigbird_mask(60, 60, block_size=2, **options | {"seed": 1}))
+
+
+def test_attention_has_the_documented_defaults():
+    q, k, v = arguments(40, 40)
+    assert torch.equal(
+        sliding_window_attention(q, k, v, window=5), sliding_window_attention(q, k, v, window=5, sinks=0)
+    )
+    assert torch.equal(lsh_buckets(q, buckets=8), lsh_buckets(q, buckets=8, rounds=1, seed=0))
+    options = {"rounds": 4, "seed": 0, "causal": True, "chunk": 10}  # twice the mean bucket
+    assert torch.equal(lsh_attention(q, v, buckets=8), lsh_attention(q, v, buckets=8, **options))
+
+
+def test_bands_are_made_where_the_tensors_are():
+    for T, window in ((100, 5), (100, 90), (30, 50)):
+        q, k, v = arguments(T, 80)
+        want = sliding_window_attention(q, k, v, window=window, return_lse=True)
+        with made_elsewhere():
+            got = sliding_window_attention(q, k, v, window=window, return_lse=True)
+        assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+
+
+def test_chunks_are_made_where_the_tensors_are(monkeypatch):
+    q_k, v = hashed_arguments(40)
+    bucket = lsh_buckets(q_k, buckets=4, rounds=4)
+    want = lsh_attention(q_k, v, buckets=4)
+    monkeypatch.setattr(sparse, "lsh_buckets", lambda *_, **options: bucket)  # draws on the CPU
+    with made_elsewhere():
+        assert torch.equal(lsh_attention(q_k, v, buckets=4), want)
+
+
+def test_buckets_lie_where_the_vectors_are():
+    x = torch.ones(5, 4)
+    assert lsh_buckets(x.to("meta"), buckets=4).device.type == "meta"
+    assert lsh_buckets(x.to("meta"), buckets=1).device.type == "meta"
+    with made_elsewhere():
+        assert lsh_buckets(x, buckets=1).device == x.device
 
 
 def test_options_are_keywords():

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attnledger.ops import ssm
 from attnledger.ops.delta import softplus_gate
 from attnledger.ops.linear import identity, linear_attention
 from attnledger.ops.ssm import (
@@ -19,7 +20,17 @@ from attnledger.ops.ssm import (
     ssd,
 )
 
-from .matrix import CHUNKS, LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients
+from .matrix import (
+    CHUNKS,
+    LENGTHS,
+    Inputs,
+    assert_close,
+    assert_same_gradients,
+    complains,
+    gradients,
+    made_elsewhere,
+    routes,
+)
 
 N, D = 6, 5  # state rows (keys) and channels (values)
 RULES = (recurrent_ssd, chunked_ssd, ssd)
@@ -211,6 +222,22 @@ def test_the_dispatcher_takes_either_form(T):
             assert_close(got, wanted, 1e-12)
 
 
+def test_one_token_goes_by_recurrence_and_more_by_chunks_of_64(monkeypatch):
+    taken = routes(monkeypatch, ssm, "recurrent_ssd", "chunked_ssd")
+    for T, chunk in ((0, None), (1, None), (2, None), (1, 7), (2, 7)):
+        ssd(*arguments(T)[:4], chunk=chunk)
+    assert taken == [("recurrent", None), ("recurrent", None), ("chunked", 64), ("chunked", 7), ("chunked", 7)]
+
+
+def test_states_are_made_where_the_tensors_are():
+    tensors, steps = arguments(20)[:4], scan_arguments(20)[:5]
+    x, weight, _ = convolution_arguments(20, 3)
+    wants = ssd(*tensors), recurrent_ssd(*tensors), selective_scan(*steps), short_convolution(x, weight)
+    with made_elsewhere():
+        got = ssd(*tensors), recurrent_ssd(*tensors), selective_scan(*steps), short_convolution(x, weight)
+    assert all(torch.equal(a, b) for a, b in zip(got, wants, strict=True))
+
+
 def test_the_gradients_are_those_of_finite_differences():
     x, _, B, C, S = arguments(5, n=2, d=3)
     g = -0.1 - Inputs(4).uniform(2, 5)
@@ -237,7 +264,9 @@ def test_the_future_changes_no_bit_of_the_past(kind):
 def test_half_inputs_are_computed_in_fp32(dtype):
     x, g, B, C, _ = arguments(65, "slow", dtype=dtype)
     state = arguments(65, dtype=torch.float32)[-1]
+    assert torch.equal(semiseparable_mask(g), semiseparable_mask(g.float()).to(dtype))
     for rule in RULES:
+        assert rule(x, g, B, C).dtype == dtype
         for g_ in (g, g.float()):
             out, end = run(rule)(x, g_, B, C, state)
             want, want_end = run(rule)(x.float(), g_.float(), B.float(), C.float(), state)
@@ -408,6 +437,10 @@ def test_the_scan_computes_halves_in_fp32(dtype):
     state = scan_arguments(65, dtype=torch.float32)[-1]
     for delta_, A_, skip_ in ((delta, A, skip), (delta.float(), A.float(), skip.float())):
         out, end = scan(x, delta_, A_, B, C, skip_, state)
+        assert selective_scan(x, delta_, A_, B, C).dtype == dtype
+        soft = selective_scan(x, delta_, A_, B, C, delta_softplus=True)
+        want = selective_scan(*(y.float() for y in (x, delta, A, B, C)), delta_softplus=True)
+        assert torch.equal(soft, want.to(dtype))
         want, want_end = scan(*(y.float() for y in (x, delta, A, B, C, skip)), state)
         assert out.dtype == dtype and torch.equal(out, want.to(dtype))
         assert end.dtype == torch.float32 and torch.equal(end, want_end)
@@ -645,6 +678,7 @@ WRONG_SSD = {
     "g: per channel": ("g", lambda a: a | {"g": a["g"].unsqueeze(-1).expand_as(a["B"])}),
     "g: one for all": ("g", lambda a: a | {"g": a["g"][:1]}),
     "g: growth": ("g", lambda a: a | {"g": a["g"] + 1.0}),
+    "g: growth at one token": ("g", lambda a: a | {"g": torch.cat((a["g"][:, 1:], a["g"][:, :1] + 1.0), dim=1)}),
     "g: NaN": ("g", lambda a: a | {"g": a["g"] * math.nan}),
     "g: dtype": ("g", lambda a: a | {"g": a["g"].double()}),
     "g: a number": ("g", lambda a: a | {"g": -0.1}),
@@ -687,6 +721,7 @@ WRONG_SCAN = {
     "A: heads": ("A", lambda a: a | {"A": a["A"].expand(3, D, N)}),
     "A: axis too many": ("A", lambda a: a | {"A": a["A"].expand(1, 2, D, N)}),
     "A: growth": ("A", lambda a: a | {"A": -a["A"]}),
+    "A: slow growth of one channel": ("A", lambda a: a | {"A": torch.cat((a["A"][:-1], -0.01 * a["A"][-1:]))}),
     "A: infinite": ("A", lambda a: a | {"A": a["A"] * math.inf}),
     "A: NaN": ("A", lambda a: a | {"A": a["A"] * math.nan}),
     "A: complex": ("A", lambda a: a | {"A": a["A"] * 1j}),

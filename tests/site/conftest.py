@@ -2,6 +2,7 @@
 
 import functools
 import http.server
+import statistics
 import threading
 
 import pytest
@@ -69,3 +70,31 @@ def visit(chromium):
     for url, page, problems in opened:
         page.close()
         assert not problems, f"{url}:\n" + "\n".join(problems)
+
+
+VISITS = pytest.StashKey[list]()
+
+
+@pytest.fixture
+def report_visit(request):
+    """Note what a first visit of a page cost; the end of the run shows it."""
+
+    def note(page: str, kib: float, requests: int, ready: float, usable: float | None) -> None:
+        request.config.stash.setdefault(VISITS, []).append((page, kib, requests, ready, usable))
+
+    return note
+
+
+def pytest_terminal_summary(terminalreporter, config) -> None:
+    """DOM ready and first slider usable, in milliseconds on localhost with an empty cache, wanted within a second."""
+    if not (visits := config.stash.get(VISITS, [])):
+        return
+    terminalreporter.section("first visits, localhost, empty cache")
+    columns = zip(*visits, strict=True)
+    names = ("page", "KiB gzipped", "requests", "DOM ready, ms", "first slider usable, ms")
+    for name, column in list(zip(names, columns, strict=True))[1:]:
+        numbers = [number for number in column if number is not None]
+        if numbers:
+            worst = visits[column.index(max(numbers))][0]
+            line = f"{name}: median {statistics.median(numbers):.0f}, most {max(numbers):.0f} ({worst})"
+            terminalreporter.write_line(line)

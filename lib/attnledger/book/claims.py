@@ -245,7 +245,8 @@ SOURCES = {
 STANDINGS = WORDS | {"unchecked": "not checked", "unreached": "not reached yet"}
 
 _FILTER = (
-    "(s=>{const box=s.closest('.all-claims'),words=box.querySelector('input'),"
+    "(s=>{const box=s.closest('.all-claims')||s.parentNode.querySelector('.all-claims'),"
+    "words=box.querySelector('input'),"
     "picks=[...box.querySelectorAll('select')],rows=[...box.querySelectorAll('tbody tr')],"
     "out=box.querySelector('output');let texts;"
     "const show=()=>{texts=texts||rows.map(r=>(r.id+' '+r.textContent).toLowerCase());"

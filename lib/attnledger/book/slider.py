@@ -18,7 +18,9 @@ from .drawing import Drawing, Figure, load, render
 MAX_FRAMES = 64
 
 _SCRIPT = (
-    "(s=>{const box=s.closest('.explore'),inputs=[...box.querySelectorAll('input')],"
+    # VS Code runs a script beside the output that it stood in
+    "(s=>{const box=s.closest('.explore')||s.parentNode.querySelector('.explore'),"
+    "inputs=[...box.querySelectorAll('input')],"
     "frames=[...box.querySelectorAll('.frame')];"
     "const show=()=>{let k=0;inputs.forEach(i=>{const v=JSON.parse(i.dataset.values),t=v[i.value];"
     "k=k*v.length+Number(i.value);i.setAttribute('aria-valuetext',t);i.nextElementSibling.textContent=t});"

@@ -113,7 +113,7 @@ def block_sparse_attention(
     chose = _chosen(blocks, q, k, block_size)
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     N = math.prod(k.shape[:-2])  # key heads in all
-    q_ = (q.to(computing) * scale).reshape(N, group, *q.shape[-2:]).transpose(1, 2)  # (N, T_q, G, d)
+    q_ = (q.to(computing) * (scale / math.log(2))).reshape(N, group, *q.shape[-2:]).transpose(1, 2)  # (N, T_q, G, d)
     k_, v_, chose = (x.reshape(N, *x.shape[-2:]) for x in (k.to(computing), v.to(computing), chose))
     out = q_.new_zeros(N, q.shape[-2], group, v.shape[-1])
     if N:
@@ -122,7 +122,10 @@ def block_sparse_attention(
 
 
 def _attend_by_block(q: Tensor, k: Tensor, v: Tensor, chose: Tensor, block_size: int) -> Tensor:
-    """One key head, its group of scaled queries ``(T_q, G, d)``, and ``chose (T_q, blocks)``, to ``(T_q, G, d_v)``."""
+    """One key head, its group of scaled queries ``(T_q, G, d)``, and ``chose (T_q, blocks)``, to ``(T_q, G, d_v)``.
+
+    The queries are scaled by ``1 / ln 2`` as well: powers of two are cheaper than powers of e.
+    """
     T, G, _ = q.shape
     position = _positions(T, k.shape[0], q.device)
     peak = q.new_full((T, G, 1), NEVER)  # the largest score so far; any shift cancels, so none needs a gradient
@@ -137,7 +140,7 @@ def _attend_by_block(q: Tensor, k: Tensor, v: Tensor, chose: Tensor, block_size:
             old = peak[rows]
             new = torch.maximum(old, scores.detach().amax(-1, keepdim=True))
             shift = new.masked_fill(new == NEVER, 0.0)
-            weights, kept = (scores - shift).exp(), (old - shift).exp()
+            weights, kept = scores.sub_(shift).exp2_(), (old - shift).exp2()
             peak[rows] = new
             total[rows] = kept * total[rows] + weights.sum(-1, keepdim=True)
             weighted[rows] = kept * weighted[rows] + _mix(weights.flatten(0, 1), V).unflatten(0, (-1, G))

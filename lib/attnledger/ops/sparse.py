@@ -11,6 +11,7 @@ Positions are aligned to the end everywhere: with ``T_q < T_k`` the queries are 
 
 import math
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -20,7 +21,7 @@ from torch.nn.functional import pad
 from . import _check
 from .softmax import NEVER, _mix, _softmax, attention, merge
 
-BLOCK = 64  # queries that share one span of keys; larger blocks compute more scores only to hide them
+BLOCK = 48  # queries that share one span of keys: larger blocks hide more scores, smaller ones make thin products
 TILE = 2**19  # scores computed at once: they stay in cache
 
 
@@ -213,8 +214,20 @@ def sliding_window_attention(
     q_, recent_k, recent_v, first_k, first_v = (x.to(computing).reshape(N, *x.shape[-2:]) for x in pieces)
     mix = torch.bmm if bool(recent_v.sum().isfinite()) else _mix  # far cheaper than asking every number
 
+    @cache
+    def hidden(rows: int, old: int) -> tuple[Tensor, Tensor]:
+        """What a band hides at its ends: of the newest ``rows - 1`` keys, of the ``old`` ones."""
+        everything = torch.ones(rows, rows - 1, dtype=torch.bool, device=q.device)
+        return everything.triu(), everything[:, :old].tril(old - rows)
+
     def attend(Q: Tensor, K: Tensor, V: Tensor) -> list[Tensor]:
-        scores = _banded_scores(Q * scale, K, window)
+        """Blocks of queries ``(batch, rows, d)`` and the keys up to their last one, ``(batch, keys, d)``."""
+        rows, keys = Q.shape[1], K.shape[1]
+        old = max(keys - window, 0)  # too old for the last row
+        scores = torch.baddbmm(Q.new_zeros(()), Q, K.mT, beta=0, alpha=scale)  # scale Q Kᵀ: (batch, rows, keys)
+        # Only the ends are masked: all rows see what lies between.
+        for end, unseen in zip((scores[..., keys - rows + 1 :], scores[..., :old]), hidden(rows, old), strict=True):
+            end.masked_fill_(unseen, NEVER)
         lse = [scores.logsumexp(-1, keepdim=True)] if return_lse or sinks else []
         return [mix(scores.softmax(-1), V), *lse]
 
@@ -233,21 +246,6 @@ def sliding_window_attention(
         lse = [joined]
     out = out.to(q.dtype).reshape(*q.shape[:-1], v.shape[-1])
     return (out, lse[0].reshape(q.shape[:-1])) if return_lse else out
-
-
-def _banded_scores(Q: Tensor, K: Tensor, window: int) -> Tensor:
-    """Masked scores of blocks of queries ``(batch, rows, d)`` and the keys up to their last one, ``(batch, keys, d)``.
-
-    Only the ends are masked, all rows see what lies between: the first row sees none of the ``rows - 1`` newest keys,
-    the last row none of the oldest.
-    """
-    rows, keys = Q.shape[1], K.shape[1]
-    scores = torch.bmm(Q, K.mT)
-    old = max(keys - window, 0)  # keys too old for the last row
-    hidden = torch.ones(rows, max(rows - 1, old), dtype=torch.bool, device=Q.device)
-    scores[..., keys - rows + 1 :].masked_fill_(hidden[:, : rows - 1].triu(), NEVER)
-    scores[..., :old].masked_fill_(hidden[:, :old].tril(old - rows), NEVER)
-    return scores
 
 
 def _by_blocks(attend: Callable, q: Tensor, k: Tensor, v: Tensor, window: int) -> list[Tensor]:
@@ -273,7 +271,7 @@ def _by_blocks(attend: Callable, q: Tensor, k: Tensor, v: Tensor, window: int) -
     if blocks < N:
         parts += [attend(*block) for block in zip(Q.unbind(1), K.unbind(1), V.unbind(1), strict=True)]
         return [torch.cat(x, dim=1) for x in zip(*parts, strict=True)]
-    tile = max(TILE // (C * (window - 1 + C)), 1)
+    tile = max(TILE // (C * (window - 1 + C)) // 4 * 4, 1)  # by fours: threads share them evenly
     in_order = []
     for n, head in enumerate(zip(Q.unbind(0), K.unbind(0), V.unbind(0), strict=True)):
         in_order += [[x[n] for x in part] for part in parts]
@@ -396,12 +394,13 @@ def _unit(x: Tensor) -> Tensor:
 
 
 class _Chunks(NamedTuple):
-    """One round's tokens, sorted into chunks of ``width`` slots."""
+    """One round's tokens, sorted into chunks of ``width`` slots; token ``t`` of head ``n`` is ``n (T + 1) + t``."""
 
-    token: Tensor  # (N, chunks, width): the token in each slot, T in an empty one
-    slot: Tensor  # (N, T): where each token is
-    chunk: Tensor  # (N, T): its chunk
-    previous: Tensor  # (N, T): the chunk before in its bucket, or -1
+    queries: Tensor  # (N · chunks, width): the token in each slot, n (T + 1) + T in an empty one of head n
+    keys: Tensor  # (N · chunks, 2 width): those and the chunk before; before a head's first chunk nothing
+    slot: Tensor  # (N, T): where each token is, counted through all chunks
+    chunk: Tensor  # (N · (T + 1),): each token's chunk, -2 after the last of a head
+    previous: Tensor  # likewise: the chunk before in its bucket, or -1
 
 
 def _in_chunks(bucket: Tensor, buckets: int, m: int) -> _Chunks:
@@ -424,29 +423,35 @@ def _in_chunks(bucket: Tensor, buckets: int, m: int) -> _Chunks:
     rank = torch.zeros_like(order).scatter_(-1, order, token - start.gather(-1, in_order))  # earlier ones in the bucket
     chunk = first.gather(-1, bucket) + rank // m
     slot = chunk * width + rank % m
-    at = torch.full((N, n_chunks * width), T, device=bucket.device).scatter_(-1, slot, token)
-    return _Chunks(at.unflatten(-1, (n_chunks, width)), slot, chunk, torch.where(rank >= m, chunk - 1, -1))
+    own = torch.full((N, n_chunks * width), T, device=bucket.device).scatter_(-1, slot, token)
+    own = own.unflatten(-1, (n_chunks, width))
+    both = torch.cat([pad(own, (0, 0, 1, 0), value=T)[:, :-1], own], dim=-1)
+    head = torch.arange(N, device=bucket.device).unsqueeze(-1)
+    queries, keys = ((x + head.unsqueeze(-1) * (T + 1)).flatten(0, 1) for x in (own, both))
+    previous = torch.where(rank >= m, chunk - 1, -1)
+    chunk, previous = (pad(x.int(), (0, 1), value=-2).flatten() for x in (chunk, previous))
+    return _Chunks(queries, keys, slot + head * n_chunks * width, chunk, previous)
 
 
 def _one_round(q: Tensor, k: Tensor, v: Tensor, layouts: list[_Chunks], r: int, causal: bool) -> tuple[Tensor, Tensor]:
     """What each token ``(N, T)`` meets in round ``r``: outputs ``(N, T, d_v)``, log-sum-exps ``(N, T)``."""
-    N, T, _ = q.shape
-    n = torch.arange(N, device=q.device)
-    own = layouts[r].token  # (N, chunks, width)
-    both = torch.cat([pad(own, (0, 0, 1, 0), value=T)[:, :-1], own], dim=-1)  # with the chunk before: 2 width
-    Q, K, V = (pad(x, (0, 0, 0, 1))[n[:, None, None], at] for x, at in ((q, own), (k, both), (v, both)))  # 0 if empty
-    times = torch.zeros((), dtype=q.dtype, device=q.device)
-    for layout in layouts:  # who meets whom in each round: in the same chunk or in the one before
-        chunk, previous = (pad(x, (0, 1), value=-2)[n[:, None, None], own] for x in (layout.chunk, layout.previous))
-        theirs = pad(layout.chunk, (0, 1), value=-2)[n[:, None, None], both].unsqueeze(-2)
-        meets = (theirs == chunk.unsqueeze(-1)) | (theirs == previous.unsqueeze(-1))  # (N, chunks, width, 2 width)
-        times = times + meets
-        if layout is layouts[r]:
-            visible = meets
-    query, key = own.unsqueeze(-1), both.unsqueeze(-2)
-    visible = visible & (key < query if causal else key != query)
-    scores = (Q @ K.mT - times.clamp(min=1).log()).masked_fill(~visible, NEVER)
-    weights, lse = _softmax(scores)
-    out = _mix(weights, V)  # (N, chunks, width, d_v)
-    slot = layouts[r].slot
-    return out.flatten(1, 2)[n[:, None], slot], lse.flatten(1, 2)[n[:, None], slot]
+    own, both, slot, *_ = layouts[r]
+    Q, K, V = (pad(x, (0, 0, 0, 1)).flatten(0, 1)[at] for x, at in ((q, own), (k, both), (v, both)))  # 0 if empty
+    mix = torch.bmm if bool(v.sum().isfinite()) else _mix
+    tile = max(TILE // (own.shape[-1] * both.shape[-1]), 1)
+    outs, lses = [], []
+    for Q_, K_, V_, query, key in zip(*(x.split(tile) for x in (Q, K, V, own, both)), strict=True):
+        times = torch.zeros((), dtype=torch.int16, device=q.device)
+        for layout in layouts:  # who meets whom in each round: in the same chunk or in the one before
+            theirs = layout.chunk[key].unsqueeze(-2)  # (chunks, 1, 2 width)
+            meets = (theirs == layout.chunk[query].unsqueeze(-1)) | (theirs == layout.previous[query].unsqueeze(-1))
+            times = times + meets  # (chunks, width, 2 width)
+            if layout is layouts[r]:
+                visible = meets
+        query, key = query.unsqueeze(-1), key.unsqueeze(-2)
+        visible = visible & (key < query if causal else key != query)
+        scores = (torch.bmm(Q_, K_.mT) - times.to(q.dtype).log()).masked_fill(~visible, NEVER)
+        weights, lse = _softmax(scores)
+        outs.append(mix(weights, V_))  # (chunks, width, d_v)
+        lses.append(lse)
+    return torch.cat(outs).flatten(0, 1)[slot], torch.cat(lses).flatten()[slot]

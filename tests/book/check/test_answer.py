@@ -241,6 +241,12 @@ def test_a_wrong_entry_is_named_with_its_place():
     assert compare(got, want, on="x") == "for x the entry [1, 1] is 0, expected 0.25."
 
 
+def test_a_wanted_value_can_be_kept_back():
+    assert compare(3, 4, on="x", reveal=False, hint=HINT) == f"for x the answer gives 3, and that is not it. {HINT}"
+    assert compare([1, 2], [1, 5], on="x", reveal=False) == "for x the entry [1] is 2, and that is not it."
+    assert compare([1, 5], [1, 5], on="x", reveal=False) is None
+
+
 def test_large_numbers_are_readable():
     assert compare(1048576, 2097152, on="x") == "for x the answer gives 1,048,576, expected 2,097,152."
     assert compare(123456789, 123456790.0, on="x", tolerance=0) == (

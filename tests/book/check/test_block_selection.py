@@ -49,6 +49,30 @@ def block_means(scores, query, block, k):
     return sorted([*sorted(range(own), key=lambda b: -best[b])[: k - 1], own])
 
 
+def loss(scores, teacher):
+    return -(teacher * scores.log_softmax(-1)).sum()
+
+
+def by_autograd(scores, teacher):
+    scores = scores.clone().requires_grad_()
+    return torch.autograd.grad(loss(scores, teacher), scores)[0]
+
+
+def by_autograd_switched_on(scores, teacher):
+    with torch.enable_grad():
+        return by_autograd(scores, teacher)
+
+
+def by_autograd_of_exp(scores, teacher):
+    """No operation of this gradient has a name of its own."""
+    scores = scores.clone().requires_grad_()
+    return torch.autograd.grad(scores.exp().sum(-1).log().sum() - (teacher * scores).sum(), scores)[0]
+
+
+def by_transform(scores, teacher):
+    return torch.func.grad(loss)(scores, teacher)
+
+
 def raising(*_):
     raise RuntimeError("boom")
 
@@ -79,6 +103,10 @@ WRONG = {
         lambda scores, teacher: scores - teacher,
         lambda scores, teacher: -teacher / scores.softmax(-1),
         lambda scores, teacher: (scores.softmax(-1) - teacher).mean(),
+        by_autograd,
+        by_autograd_switched_on,
+        by_autograd_of_exp,
+        by_transform,
     ],
 }
 CASES = [(name, wrong) for name, answers in WRONG.items() for wrong in answers]
@@ -94,6 +122,11 @@ def test_a_wrong_answer_gets_a_message(name, wrong):
     answer = getattr(check, name)(wrong)
     assert answer.right is False
     assert len(answer.message) > 40
+
+
+@pytest.mark.parametrize("answer", [by_autograd, by_autograd_switched_on, by_autograd_of_exp, by_transform])
+def test_the_gradient_is_not_to_be_left_to_autograd(answer):
+    assert "autograd" in check.alignment_gradient(answer).message
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -17,9 +17,25 @@ def holding_all(K, V):
 
 
 def sharp_scale(K, w):
-    m = len(K)
-    c = (K @ K.mT).fill_diagonal_(-math.inf).max().item()
-    return max(0.0, math.log(w * (m - 1) / (1 - w)) / (1 - c))
+    low, high = 0.0, 2.0**20
+    for _ in range(80):
+        middle = (low + high) / 2
+        if (middle * K @ K.mT).softmax(-1).diagonal().min() < w:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def by_newton(K, w):
+    """From the left, where the least weight is still too small, each step stays on the left: it is concave there."""
+    s = torch.zeros((), dtype=K.dtype)
+    for _ in range(200):
+        s.requires_grad_()
+        odds = (s * (K @ K.mT - 1)).exp().sum(-1).max().log()  # -log of the least weight
+        (slope,) = torch.autograd.grad(odds, s)
+        s = (s - (odds + math.log(w)) / slope).detach().clamp(min=0)
+    return s
 
 
 def decayed_error(a, m, d, alpha):
@@ -44,7 +60,8 @@ RIGHT = [
     ("pairs_held", pairs_held),
     ("pairs_held", lambda n, k, v: [k * (n >= k * v), n // (k + v)]),
     ("holding_all", holding_all),
-    ("holding_all", lambda K, V: torch.linalg.pinv(K) @ V),
+    ("holding_all", lambda K, V: K.mT @ torch.linalg.inv(K @ K.mT) @ V),
+    ("sharp_scale", by_newton),
     ("sharp_scale", sharp_scale),
     ("decayed_error", decayed_error),
     ("decayed_error", by_closed_form),
@@ -65,19 +82,27 @@ def test_many_passes_pass_where_the_keys_are_not_close():
 def any_solution(K, V):
     """Holds all pairs, but also answers keys at right angles to them."""
     S = holding_all(K, V)
-    free = torch.eye(K.shape[1], dtype=K.dtype) - torch.linalg.pinv(K) @ K
+    free = torch.eye(K.shape[1], dtype=K.dtype) - holding_all(K, K)
     return S + free @ torch.ones_like(S)
 
 
-def with_the_diagonal(K, w):
-    c = (K @ K.mT).max().item()
-    return math.log(w * (len(K) - 1) / (1 - w)) / max(1 - c, 1e-3)
+def worst_case(K, w):
+    """Enough for any keys whose largest overlap is this, and more than these need."""
+    c = (K @ K.mT).fill_diagonal_(-math.inf).max().item()
+    return max(0.0, math.log(w * (len(K) - 1) / (1 - w)) / (1 - c))
+
+
+def first_key_only(K, w):
+    return next(s for s in map(lambda n: n / 1000, range(10**6)) if (s * K[0] @ K.mT).softmax(-1)[0] >= w)
 
 
 def unclamped(K, w):
-    m = len(K)
-    c = (K @ K.mT).fill_diagonal_(-math.inf).max().item()
-    return math.log(w * (m - 1) / (1 - w)) / (1 - c)
+    """Searches below 0 as well, where the own key is the one that scores least."""
+    low, high = -(2.0**10), 2.0**10
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if (middle * K @ K.mT).softmax(-1).diagonal().min() < w else (low, middle)
+    return high
 
 
 WRONG = [
@@ -89,10 +114,14 @@ WRONG = [
     ("holding_all", lambda K, V: K.mT @ (V / K.square().sum(-1, keepdim=True)), "Crosstalk"),
     ("holding_all", any_solution, "right angle"),
     ("holding_all", lambda K, V: torch.linalg.solve(K @ K.mT, V), "shape"),
-    ("sharp_scale", with_the_diagonal, "different keys"),
-    ("sharp_scale", unclamped, "never below 0"),
-    ("sharp_scale", lambda K, w: math.log(w / (1 - w)), "m − 1"),
-    ("decayed_error", lambda a, m, d, alpha: (m - 1) / d, "own value is missing"),
+    ("holding_all", lambda K, V: torch.linalg.pinv(K) @ V, "`linalg_pinv` found it"),
+    ("holding_all", lambda K, V: torch.linalg.lstsq(K, V, driver="gelsd").solution, "found it"),
+    ("sharp_scale", worst_case, "as near as the nearest two"),
+    ("sharp_scale", first_key_only, "worst off"),
+    ("sharp_scale", unclamped, "no scale below 0"),
+    ("sharp_scale", lambda K, w: math.log(w / (1 - w)), "has the weight 0.818, wanted is 0.9"),
+    ("sharp_scale", lambda K, w: (K @ K.mT).softmax(-1), "single number"),
+    ("decayed_error", lambda a, m, d, alpha: (m - 1) / d, "what decay has taken"),
     ("decayed_error", lambda a, m, d, alpha: sum(alpha ** (2 * b) for b in range(m)) / d, "disturb"),
     ("decayed_error", lambda a, m, d, alpha: (1 - alpha**a) ** 2 + (m - 1) * alpha ** (2 * a) / d, "its own age"),
 ]

@@ -50,7 +50,7 @@ def one_kv(d, h, h_kv, d_h, d_ff, matrices):
 WRONG = [
     ("tokens_for_share", lambda s, d, causal: s * (12 if causal else 6) * d, "share of the layer"),
     ("tokens_for_share", lambda s, d, causal: share(s, d, not causal), "Twelve widths"),
-    ("tokens_for_share", lambda s, d, causal: (1 - s) / s * 12 * d, "six without|n/(6 d)"),
+    ("tokens_for_share", lambda s, d, causal: (1 - s) / s * 12 * d, "leaves 1 − s"),
     ("tie_of_layer", lambda *x: tie(*x) / 2, "bidirectional"),
     ("tie_of_layer", width_is_d, "as wide as their heads"),
     ("tie_of_layer", over_d, "not always d"),
@@ -58,11 +58,11 @@ WRONG = [
     ("tie_of_layer", one_kv, "both have a projection"),
     ("window_share", lambda w, d: w / (6 * d), "ratio to the weights"),
     ("window_share", lambda w, d: w / (w + 12 * d), "sees all w"),
-    ("window_share", lambda w, d: 0.5, "Per token"),
+    ("window_share", lambda w, d: 0.5, "Count for one token"),
     ("attention_cheaper_below", lambda d, gates: (gates - 2) * d, "answer 0"),
     ("attention_cheaper_below", lambda d, gates: gates * d, "projections"),
-    ("attention_cheaper_below", lambda d, gates: max(0, 2 * (gates - 2) * d), "4 n² d"),
-    ("attention_cheaper_below", lambda d, gates: d, "Solve"),
+    ("attention_cheaper_below", lambda d, gates: max(0, 2 * (gates - 2) * d), "not half of them"),
+    ("attention_cheaper_below", lambda d, gates: d, "both layers"),
 ]
 
 

@@ -28,8 +28,20 @@ def write_beside(S, k, v, protected):
     return S + torch.outer(free, v - k @ S) / (free @ k)
 
 
-def other_inverse(A):
+def column_by_column(A):
+    T = torch.eye(len(A), dtype=A.dtype)
+    for j in range(len(A) - 1):
+        T = T - torch.outer(A[:, j], T[j])
+    return T
+
+
+def by_library(A):
     return torch.linalg.inv(torch.eye(len(A), dtype=A.dtype) + A)
+
+
+def by_solver(A):
+    eye = torch.eye(len(A), dtype=A.dtype)
+    return torch.linalg.solve_triangular(eye + A, eye, upper=False)
 
 
 def other_write_beside(S, k, v, protected):
@@ -44,7 +56,7 @@ RIGHT = [
     ("parity_strengths", strengths),
     ("parity_strengths", lambda bits: torch.tensor(bits) * 2),
     ("unit_lower_inverse", inverse),
-    ("unit_lower_inverse", other_inverse),
+    ("unit_lower_inverse", column_by_column),
     ("protected_write", write_beside),
     ("protected_write", other_write_beside),
 ]
@@ -143,6 +155,8 @@ WRONG = [
     ("unit_lower_inverse", first_order, "3 × 3 chunk"),
     ("unit_lower_inverse", no_inverse, "3 × 3 chunk"),
     ("unit_lower_inverse", in_place, "changed A"),
+    ("unit_lower_inverse", by_library, "`linalg_inv_ex` of the library"),
+    ("unit_lower_inverse", by_solver, "`linalg_solve_triangular` of the library"),
     ("parity_strengths", lambda bits: [float("nan")] * len(bits), "One per bit"),
     ("protected_write", along_the_key, "protected key moved"),
     ("protected_write", not_rescaled, "k must read v"),

@@ -64,6 +64,10 @@ def value_channels(S, k, v, beta, g):
     return S + torch.outer(k, beta * (v - k @ S))
 
 
+def columns_where_square(S, k, v, beta, g):
+    return kda_step(S, k, v, beta, g) if S.shape[0] != S.shape[1] else value_channels(S, k, v, beta, g)
+
+
 def not_exponentiated(S, k, v, beta, g):
     S = (1 + g)[:, None] * S
     return S + torch.outer(k, beta * (v - k @ S))
@@ -76,6 +80,21 @@ def reads_before_forgetting(S, k, v, beta, g):
 def from_the_chunk_start(Q, g_q, K, g_k):
     total = g_k.sum(0)
     return (Q * (total + g_q.cumsum(0)).exp()) @ (K / g_k.cumsum(0).exp()).mT
+
+
+def factors(Q, g_q, K, g_k):
+    after = torch.cat([g_k[1:], torch.zeros_like(g_k[:1])])
+    return Q * g_q.cumsum(0).exp(), K * after.flip(0).cumsum(0).flip(0).exp()
+
+
+def pair_by_pair(Q, g_q, K, g_k):
+    rows, columns = factors(Q, g_q, K, g_k)
+    return (rows[:, None] * columns).sum(-1)
+
+
+def row_by_row(Q, g_q, K, g_k):
+    rows, columns = factors(Q, g_q, K, g_k)
+    return torch.stack([columns @ row for row in rows])
 
 
 def own_gate_included(Q, g_q, K, g_k):
@@ -91,17 +110,22 @@ WRONG = [
     ("decay_for_half_life", lambda t, n: (-1 / t, math.exp(-n / t)), "add up to"),
     ("decay_for_half_life", lambda t, n: (-math.log(2) / t, 0.5 * n / t), "share left"),
     ("decay_for_half_life", lambda t, n: -math.log(2) / t, "two numbers"),
-    ("kda_one_step", erase_first, "In this order"),
-    ("kda_one_step", value_channels, "key channels"),
-    ("kda_one_step", not_exponentiated, "e^{g_c}"),
-    ("kda_one_step", reads_before_forgetting, "holds now"),
-    ("lowest_gate_bound", lambda tile, largest: -math.log(largest) / tile, "after the first token"),
+    ("kda_one_step", erase_first, "before or after fading"),
+    ("kda_one_step", value_channels, "along which axis"),
+    ("kda_one_step", not_exponentiated, "what is g"),
+    ("kda_one_step", reads_before_forgetting, "both orders"),
+    ("kda_one_step", lambda S, k, v, beta, g: kda_step(S, k, v, 1.0 if beta else 0.0, g), "is replaced"),
+    ("kda_one_step", lambda S, k, v, beta, g: g.exp()[:, None] * S, "plain delta rule"),
+    ("kda_one_step", columns_where_square, "Rows and columns"),
+    ("lowest_gate_bound", lambda tile, largest: -math.log(largest) / tile, "largest factor"),
     ("lowest_gate_bound", lambda tile, largest: math.log(largest) / (tile - 1), "negative"),
-    ("lowest_gate_bound", lambda tile, largest: -math.log2(largest) / (tile - 1), "e to the power"),
+    ("lowest_gate_bound", lambda tile, largest: -math.log2(largest) / (tile - 1), "natural logarithm"),
     ("across_border", from_the_chunk_start, "measure both decays from the border"),
     ("across_border", own_gate_included, "its own not included"),
     ("across_border", rows_too_early, "with its own"),
     ("across_border", lambda Q, g_q, K, g_k: Q @ K.mT, "gates"),
+    ("across_border", pair_by_pair, "by 0 matrix products"),
+    ("across_border", row_by_row, "by 4 matrix products"),
 ]
 
 

@@ -77,6 +77,14 @@ def test_wrong_answer_gets_a_message(name, number):
     assert len(repr(answer)) > 30
 
 
+def test_the_hash_says_where_to_look_and_not_the_formula():
+    for wrong, words in zip(
+        WRONG["hash_bucket"], ("have buckets, too", "have buckets, too", "first bucket", "first bucket"), strict=True
+    ):
+        message = check.hash_bucket(wrong).message
+        assert words in message and "argmax" not in message, message
+
+
 @pytest.mark.parametrize("name", RIGHT)
 @pytest.mark.parametrize("number", range(len(JUNK)))
 def test_junk_survives(name, number):

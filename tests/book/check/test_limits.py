@@ -70,8 +70,8 @@ RIGHT = [
 
 WRONG = [
     ("lead_needed", lambda w, n: math.log(n * w / (1 - w)), "the key itself"),
-    ("lead_needed", lambda w, n: math.log(n - 1) + math.log(w), "for Δ"),
-    ("lead_needed", lambda w, n: (n - 1) * w / (1 - w), "Solve w"),
+    ("lead_needed", lambda w, n: math.log(n - 1) + math.log(w), "Divide what"),
+    ("lead_needed", lambda w, n: (n - 1) * w / (1 - w), "all others hold"),
     ("softmax_with_a_way_out", lambda s: s.softmax(-1), "not there"),
     ("softmax_with_a_way_out", overflows, "subtract the maximum"),
     ("softmax_with_a_way_out", forgets_to_shift_the_one, "plus 1"),

@@ -67,11 +67,14 @@ def exercise(check: Callable[[Any], str | None]) -> Callable[[Any], Answer]:
 _OPEN = "Not answered yet: replace the None and run the cell again."
 
 
-def compare(got: Any, want: Any, *, on: str, tolerance: float = 1e-6, hint: str = "") -> str | None:
+def compare(
+    got: Any, want: Any, *, on: str, tolerance: float = 1e-6, hint: str = "", reveal: bool = True
+) -> str | None:
     """None if `got` equals `want` (numbers, booleans, lists, arrays, tensors; any dtype), else what differs.
 
     `on` names the input (``"h = 4, h_kv = 2"``); `hint` says what to look at. The wanted value is not shown when the
-    answer has a wrong kind or shape; a wrong number is shown with what was expected there.
+    answer has a wrong kind or shape; a wrong number is shown with what was expected there, unless `reveal` is False:
+    where the exercise asks for this very value, the message must not give it away.
     """
     if got is None:
         raise NotAnswered
@@ -90,10 +93,12 @@ def compare(got: Any, want: Any, *, on: str, tolerance: float = 1e-6, hint: str 
     if not wrong.any():
         return None
     if expected.ndim == 0:
-        return _say(f"for {on} the answer gives {_number(given)}, expected {_number(expected)}", hint)
+        wanted = f", expected {_number(expected)}" if reveal else ", and that is not it"
+        return _say(f"for {on} the answer gives {_number(given)}{wanted}", hint)
     index = tuple(wrong.nonzero()[0].tolist())
     place = "[" + ", ".join(map(str, index)) + "]"
-    return _say(f"for {on} the entry {place} is {_number(given[index])}, expected {_number(expected[index])}", hint)
+    wanted = f", expected {_number(expected[index])}" if reveal else ", and that is not it"
+    return _say(f"for {on} the entry {place} is {_number(given[index])}{wanted}", hint)
 
 
 def _say(problem: str, hint: str) -> str:

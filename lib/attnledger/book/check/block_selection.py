@@ -7,6 +7,7 @@ import torch
 from attnledger.costs import msa_flops, selected_pairs
 
 from ._answer import compare, exercise
+from ._watch import Watch
 
 
 @exercise
@@ -61,7 +62,7 @@ def break_even_length(answer):
         on = f"h = {h}, h_kv = {h_kv}, d_h = {d_h}, d_idx = {d_idx}, k = {k}, block = {block}"
         unit = msa_flops(1, heads=h, kv_heads=h_kv, head_dim=d_h, index_dim=d_idx, top_k=k, block=block)
         want = unit.main / (unit.gqa - unit.index)
-        hint = hint or "Set both sides equal and divide by N; the main branch's 4 h d_h k B stays on one side."
+        hint = hint or "Which terms of Eq. 12 grow with N², which with N? Put each kind on a side of its own."
         if problem := compare(answer(h, h_kv, d_h, d_idx, k, block), want, on=on, hint=hint):
             return problem
     for d_idx in (128, 256):
@@ -84,8 +85,17 @@ def alignment_gradient(answer):
         hint = (
             "Check the sign and the order: a token that the teacher likes more than the pupil must get a larger score."
         )
-        if problem := compare(answer(scores.detach(), teacher), want, on=f"scores of shape {shape}", hint=hint):
+        try:
+            with torch.inference_mode(), Watch() as seen:
+                got = answer(scores.detach().clone(), teacher.clone())
+        except RuntimeError as error:
+            if "grad" not in str(error):
+                raise
+            return "autograd is switched off here. Derive the gradient on paper and write down the result."
+        if problem := compare(got, want, on=f"scores of shape {shape}", hint=hint):
             return problem
+        if seen.called("backward"):
+            return "the numbers are right, but autograd found them. Derive the gradient and write down the result."
     scores, teacher = torch.tensor([0.0, 0.0, 5.0]), torch.tensor([1.0, 0.0, 0.0])
     want = scores.softmax(-1) - teacher
     return compare(answer(scores, teacher), want, on="a teacher with zeros", hint="Take no logarithm of the teacher.")

@@ -1,11 +1,10 @@
 """Checks for the exercises of linear/capacity."""
 
-import math
-
 import torch
 from torch.nn.functional import normalize
 
-from ._answer import compare, exercise
+from ._answer import NotAnswered, compare, exercise
+from ._watch import Watch
 
 F64 = torch.float64
 
@@ -49,7 +48,8 @@ def holding_all(answer) -> str | None:
         ("eight random keys of width 8", _random(8, 8, seed=3), _random(8, 4, seed=4)),
     ]
     for on, K, V in cases:
-        S = answer(K.clone(), V.clone())
+        with Watch() as seen:
+            S = answer(K.clone(), V.clone())
         want = torch.linalg.pinv(K) @ V
         if getattr(S, "shape", None) == want.shape:
             hint = "That is what the keys read; each must read its own value. Crosstalk is K Kᵀ away from the identity."
@@ -58,34 +58,73 @@ def holding_all(answer) -> str | None:
         hint = "All keys read right, but a key at a right angle to them does not read 0: build S as Kᵀ times something."
         if problem := compare(S, want, on=on, hint=hint):
             return problem
+        if name := seen.called("pinv", "lstsq", "svd", "eig"):
+            return f"for {on} the state is right, but `{name}` found it. Solve a square system of m equations instead."
     return None
 
 
 @exercise
 def sharp_scale(answer) -> str | None:
-    """K (m, d) unit keys, w -> the smallest scale that guarantees weight w by the largest overlap."""
+    """K (m, d) unit keys, w -> the smallest scale at which every key, asked with itself, gets weight w."""
     square = torch.eye(3, dtype=F64)
     near = torch.tensor([[1.0, 0.0], [0.8, 0.6]], dtype=F64)
-    apart = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], dtype=F64)
+    one_pair = torch.tensor([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [0.8, 0.6, 0.0]], dtype=F64)
     random = normalize(_random(20, 8, seed=5), dim=-1)
     cases = [
-        ("three keys at right angles, w = 0.9", square, 0.9),
-        ("two keys with overlap 0.8, w = 0.9", near, 0.9),
-        ("two opposite keys, w = 0.9", apart, 0.9),
-        ("20 random keys, w = 0.5", random, 0.5),
-        ("two keys with overlap 0.8, w = 0.25, less than an equal share", near, 0.25),
+        ("three keys at right angles, w = 0.9", square, 0.9, "All others lie at a right angle: this you can solve."),
+        ("two keys with overlap 0.8, w = 0.9", near, 0.9, "Keys nearer to each other need a larger scale."),
+        (
+            "three keys, two of them near, w = 0.9",
+            one_pair,
+            0.9,
+            "Every key is to have the weight, also the worst off.",
+        ),
+        (
+            "20 random keys, w = 0.5",
+            random,
+            0.5,
+            "No formula: try scales and watch the weights.",
+        ),
+        (
+            "two keys with overlap 0.8, w = 0.25",
+            near,
+            0.25,
+            "An equal share is more than that already: no scale below 0.",
+        ),
     ]
-    hint = (
-        "The worst case is e^s / (e^s + (m − 1) e^{s c}) with c the largest overlap of two different keys (it may be "
-        "negative); a scale is never below 0."
-    )
-    for on, K, w in cases:
-        m = len(K)
-        c = (K @ K.mT).fill_diagonal_(-math.inf).max().item()
-        want = max(0.0, math.log(w * (m - 1) / (1 - w)) / (1 - c))
-        if problem := compare(answer(K.clone(), w), want, on=on, hint=hint):
+    for on, K, w, hint in cases:
+        got = answer(K.clone(), w)
+        if got is None:
+            raise NotAnswered
+        want = _smallest_scale(K, w)
+        if problem := compare(got, want, on=on, hint=f"{_worst_off(got, K, w)}{hint}", tolerance=1e-4):
             return problem
     return None
+
+
+def _weights(K: torch.Tensor, scale: float) -> torch.Tensor:
+    """The weight of each key when it is asked with itself."""
+    return (scale * K @ K.mT).softmax(-1).diagonal()
+
+
+def _smallest_scale(K: torch.Tensor, w: float) -> float:
+    low, high = 0.0, 1.0
+    while _weights(K, high).min() < w:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _weights(K, middle).min() >= w else (middle, high)
+    return high
+
+
+def _worst_off(scale, K: torch.Tensor, w: float) -> str:
+    """What the answer's own scale gives, if it is one."""
+    try:
+        least = _weights(K, float(scale)).min().item()
+    except (TypeError, ValueError, RuntimeError):
+        return "A single number is wanted. "
+    said = f"At your scale the key that is worst off has the weight {least:.3g}, wanted is {w:g}. "
+    return said + "Not all keys lie as near as the nearest two. " * (len(K) > 2 and least > w)
 
 
 @exercise
@@ -94,9 +133,14 @@ def decayed_error(answer) -> str | None:
     cases = [(0, 1, 8, 0.5), (0, 33, 32, 1.0), (0, 3, 2, 0.5), (2, 3, 2, 0.5), (10, 64, 32, 0.97), (63, 64, 32, 0.97)]
     for a, m, d, alpha in cases:
         want = (1 - alpha**a) ** 2 + sum(alpha ** (2 * b) for b in range(m) if b != a) / d
-        hint = "Two parts: (1 − αᵃ)² of the own value is missing, and each other pair adds α²ᵇ / d by its own age b."
+        hint = (
+            "Two errors add up: what decay has taken from the pair's own value, and the crosstalk of every other pair, "
+            "each as faded as its own age says."
+        )
         if m == 1:
-            hint = "One pair has nobody to disturb it."
+            hint = "One pair, just written: nothing has faded, and nobody disturbs it."
+        elif alpha == 1.0:
+            hint = "Without decay this is the additive state of the page; how large was its crosstalk?"
         on = f"a = {a}, m = {m}, d = {d}, alpha = {alpha}"
         if problem := compare(answer(a, m, d, alpha), want, on=on, hint=hint):
             return problem

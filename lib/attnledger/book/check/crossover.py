@@ -14,7 +14,7 @@ def tokens_for_share(answer) -> str | None:
     """share, d, causal -> tokens at which scores and read are that share of the layer."""
     for share, d, causal in ((0.2, 1024, True), (0.75, 8192, False), (0.5, 4096, True), (0.5, 4096, False)):
         want, got = share / (1 - share) * (12 if causal else 6) * d, answer(share, d, causal)
-        hint = "The ratio is n/(12 d) if causal and n/(6 d) if not; the share is r/(1 + r)."
+        hint = "A share s leaves 1 − s to the weights. Which ratio is that, and at which n does the page reach it?"
         if _same(got, share * (12 if causal else 6) * d):
             hint = "That is where the ratio to the weights is `share`; a share of the layer is r/(1 + r)."
         elif _same(got, 2 * want) or _same(got, want / 2):
@@ -60,7 +60,7 @@ def window_share(answer) -> str | None:
     """w, d -> the share of scores and read in a layer with a sliding window, for long contexts."""
     for w, d in ((6, 1), (4096, 4096), (512, 768), (24576, 4096)):
         want, got = w / (w + 6 * d), answer(w, d)
-        hint = "Per token, 4 w d FLOP of scores and read beside 24 d² with weights."
+        hint = "Count for one token far from the start: what does it cost in scores and read, and what in weights?"
         if _same(got, w / (6 * d)):
             hint = "That is the ratio to the weights; the share has both in the denominator."
         elif _same(got, w / (w + 12 * d)) or _same(got, w / (12 * d)):
@@ -75,13 +75,15 @@ def attention_cheaper_below(answer) -> str | None:
     """d, gates -> the n below which an attention layer takes fewer FLOP than a recurrent one."""
     for d, gates in ((512, 3), (512, 4), (512, 1), (1024, 2), (100, 6)):
         want, got = max(0, (gates - 2) * d), answer(d, gates)
-        hint = "Solve 8 n d² + 4 n² d = 4 · gates · n d² for n."
+        hint = (
+            "Write down what both layers cost for n tokens. Which term grows faster than n, and when is it overtaken?"
+        )
         if want == 0 and _same(got, (gates - 2) * d):
             hint = "No n is that small: answer 0 where attention never does less."
         elif _same(got, gates * d):
-            hint = "The four projections of attention, 8 n d², are missing."
+            hint = "The attention layer has four projections as well; they cost something at any n."
         elif _same(got, 2 * (gates - 2) * d):
-            hint = "Bidirectional scores and read take 4 n² d, not 2 n² d."
+            hint = "The layer is bidirectional: every token sees all n keys, not half of them."
         elif _same(got, max(0, (gates / 2 - 2) * d)):
             hint = "A gate has two matrices, one for the input and one for the state."
         if problem := compare(got, want, on=f"d = {d}, gates = {gates}", hint=hint):

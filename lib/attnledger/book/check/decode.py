@@ -33,7 +33,7 @@ def count_a_step(answer) -> str | None:
         want = [flops // 2 + cache, flops + attention_flops(1, keys=s, heads=h, head_dim=head, causal=True)]
         if got is None:
             return compare(None, want, on=on)
-        hint = "Weights: W_Q and W_O are d × d, W_K and W_V are d × g d_h, the MLP has three d × d_ff. Cache: K and V."
+        hint = "Go through the seven matrices: which depend on g, which on d_ff? Then the cache, keys and values."
         if problem := compare(got[0], want[0], on=f"{on}, numbers fetched", hint=hint):
             return problem
         hint = "Two FLOP per weight; a cached number works once for each of the h/g query heads that share it."
@@ -86,7 +86,7 @@ def conversations_to_fill(answer) -> str | None:
             return (
                 f"for {on} no batch reaches the ridge, but the answer is {got:,.6g}. When is the factor of b positive?"
             )
-        hint = "Solve b (2P + s f) = R (2P + b s κ) for b, and round up: conversations are whole."
+        hint = "Begin with the intensity of a batch on the page: at which b does it reach R? A conversation is whole."
         if problem := compare(got, want, on=on, hint=hint):
             return problem
     return None
@@ -95,7 +95,7 @@ def conversations_to_fill(answer) -> str | None:
 @exercise
 def tokens_per_step(answer) -> str | None:
     """alpha, gamma -> expected tokens per verifying step."""
-    hint = "Add the chances that at least j guesses in a row are accepted, from j = 0 on: the model's own token counts."
+    hint = "How likely is it that at least 0, 1, 2, … guesses in a row are accepted? The model's own token counts, too."
     for alpha, gamma in ((0.0, 4), (0.5, 0), (0.5, 1), (0.8, 4), (1.0, 4), (0.9, 16)):
         want = sum(alpha**j for j in range(gamma + 1))
         if problem := compare(answer(alpha, gamma), want, on=f"α = {alpha:g}, γ = {gamma}", hint=hint):

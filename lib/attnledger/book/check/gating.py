@@ -8,6 +8,7 @@ from torch.nn.functional import normalize
 from attnledger.ops.delta import recurrent_delta_rule
 
 from ._answer import compare, exercise
+from ._watch import Watch
 
 F64 = torch.float64
 
@@ -41,28 +42,26 @@ def kda_one_step(answer) -> str | None:
     """S, k, v, beta, g -> the state after one token of KDA."""
     page = (torch.tensor([[5.0], [0.0]]), torch.tensor([0.6, 0.8]), torch.tensor([10.0]), 1.0)
     unit = normalize(_random(4, seed=1), dim=0)
+    two, four, gates = torch.ones(2), torch.ones(4), -_random(4, seed=4).abs()
+    axis = (
+        "Nothing is written here, so each channel of the keys only fades: along which axis do they lie, and what is g?"
+    )
+    order = (
+        "Compare with both orders of the page's hand calculation: is what the key reads taken before or after fading?"
+    )
+    square = "Rows and columns are equally many here; which of them belong to the keys?"
+    write = "How much of what the key reads is replaced, and is the write along the key?"
     cases = [
-        ("the page's example, decays ½ and 1", *page, torch.tensor([math.log(0.5), 0.0])),
-        ("the page's example without decay", *page, torch.zeros(2)),
-        (
-            "a state of 4 × 2 and β = 0, which only forgets",
-            _random(4, 2, seed=2),
-            unit,
-            torch.ones(2),
-            0.0,
-            -torch.ones(4),
-        ),
-        ("a state of 4 × 2 and β = 0.5", _random(4, 2, seed=3), unit, torch.ones(2), 0.5, -_random(4, seed=4).abs()),
-        ("a state of 4 × 4", _random(4, 4, seed=5), unit, torch.ones(4), 1.0, -_random(4, seed=6).abs()),
+        ("a state of 4 × 2 and β = 0, which only forgets", axis, _random(4, 2, seed=2), unit, two, 0.0, gates),
+        ("the page's example without decay", "This is a step of the plain delta rule.", *page, torch.zeros(2)),
+        ("the page's example, decays ½ and 1", order, *page, torch.tensor([math.log(0.5), 0.0])),
+        ("a state of 4 × 2 and β = 0.5", write, _random(4, 2, seed=3), unit, two, 0.5, gates),
+        ("a state of 4 × 4", square, _random(4, 4, seed=5), unit, four, 1.0, -_random(4, seed=6).abs()),
     ]
-    for on, S, k, v, beta, g in cases:
+    for on, hint, S, k, v, beta, g in cases:
         S, k, v, g = (x.to(F64) for x in (S, k, v, g))
         strength = torch.tensor([beta], dtype=F64)
         _, want = recurrent_delta_rule(k[None], k[None], v[None], beta=strength, g=g[None], state=S, return_state=True)
-        hint = (
-            "In this order: multiply row c of S by e^{g_c}; read what k holds now; add k times β (v − held). "
-            "Rows belong to key channels, columns to value channels."
-        )
         if problem := compare(answer(S.clone(), k.clone(), v.clone(), beta, g.clone()), want, on=on, hint=hint):
             return problem
     return None
@@ -75,8 +74,8 @@ def lowest_gate_bound(answer) -> str | None:
         largest = torch.finfo(dtype).max
         on = f"tile = {tile}, the largest number of {str(dtype).removeprefix('torch.')}"
         hint = (
-            "Measured from the first token, the last key's factor is e to the power of −g_min times the number of "
-            "decays after the first token. g_min itself is negative."
+            "Which token of the tile has the largest factor, and how many decays lie between it and the first token? "
+            "g_min itself is negative, and a natural logarithm."
         )
         if problem := compare(answer(tile, largest), -math.log(largest) / (tile - 1), on=on, hint=hint):
             return problem
@@ -100,7 +99,8 @@ def across_border(answer) -> str | None:
         ("−1000 everywhere", torch.full((4, 3), -1000.0, dtype=F64), torch.full((5, 3), -1000.0, dtype=F64)),
     ]
     for on, g_q, g_k in cases:
-        got = answer(Q.clone(), g_q.clone(), K.clone(), g_k.clone())
+        with Watch() as seen:
+            got = answer(Q.clone(), g_q.clone(), K.clone(), g_k.clone())
         want = torch.zeros(4, 5, dtype=F64)
         for i in range(4):
             for j in range(5):
@@ -114,4 +114,6 @@ def across_border(answer) -> str | None:
         )
         if problem := compare(got, want, on=on, hint=hint):
             return problem
+        if (products := seen.products()) != 1:
+            return f"for {on} the scores are right, but by {products} matrix products. One is asked, of Q with K."
     return None

@@ -12,14 +12,26 @@ def hash_bucket(answer):
     """The bucket of one vector under the angular hash."""
     source = torch.Generator().manual_seed(3)
     cases = [
-        (torch.tensor([1.0, 0.2]), torch.eye(2), "The largest of [xR; −xR] stands first here."),
-        (torch.tensor([-1.0, 0.2]), torch.eye(2), "The largest entry is −x₀: it stands in the second half."),
-        (torch.tensor([0.1, -3.0]), torch.eye(2), "Opposite directions are different buckets: do not take |xR|."),
-        (torch.tensor([0.1, 3.0]), torch.eye(2), "With b/2 columns there are b buckets, counted from 0."),
+        (
+            torch.tensor([1.0, 0.2]),
+            torch.eye(2),
+            "x points along the first axis, more or less. That is the first bucket.",
+        ),
+        (
+            torch.tensor([-1.0, 0.2]),
+            torch.eye(2),
+            "x points against the first axis. Directions against an axis have buckets, too.",
+        ),
+        (torch.tensor([0.1, -3.0]), torch.eye(2), "Opposite directions are different buckets: is the sign lost?"),
+        (
+            torch.tensor([0.1, 3.0]),
+            torch.eye(2),
+            "This is the opposite of the direction before; b/2 columns make b buckets, from 0.",
+        ),
     ]
     for half in (4, 8):
         x, R = torch.randn(16, generator=source), torch.randn(16, half, generator=source)
-        cases += [(x, R, "Concatenate xR and −xR, then take the argmax."), (-x, R, "−x belongs b/2 buckets further.")]
+        cases += [(x, R, "Which axis, with its sign, is nearest?"), (-x, R, "−x never shares a bucket with x.")]
         cases.append((100 * x, R, "Only the direction counts."))
     for x, R, hint in cases:
         turned = x.double() @ R.double()

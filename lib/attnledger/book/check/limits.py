@@ -14,7 +14,7 @@ F64 = torch.float64
 @exercise
 def lead_needed(answer) -> str | None:
     """w, n -> the lead that gives weight w among n candidates."""
-    hint = "Solve w (e^Δ + n − 1) = e^Δ for Δ, in that order; one of the n candidates is the key itself."
+    hint = "Divide what the key holds by what all others hold; one of the n candidates is the key itself."
     for w, n in ((0.5, 2), (0.75, 4), (0.25, 10), (0.5, 131_072), (0.9, 512)):
         want = math.log((n - 1) * w / (1 - w))
         if problem := compare(answer(w, n), want, on=f"w = {w:g}, n = {n:,}", hint=hint):

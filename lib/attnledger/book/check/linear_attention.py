@@ -6,6 +6,7 @@ from attnledger.costs import state_crossover_tokens
 from attnledger.ops.linear import identity, linear_attention
 
 from ._answer import NotAnswered, compare, exercise
+from ._watch import Watch
 
 F64 = torch.float64
 
@@ -32,15 +33,18 @@ def fourth_write(answer) -> str | None:
         return "that answers q = (1, 0); the question is q = (0, 1), which reads the second row."
     if _same(answer, [5, 5]):
         return "that is the answer before the fourth write; its key (1, 1) has a part along (0, 1), so it is read too."
-    hint = "The fourth key has a part along both rows: write (1, 2) into each, add (1, 1) to z, then read row 2."
-    return compare(answer, S[1] / z[1], on="q = (0, 1)", hint=hint)
+    hint = "Take both S and z through the fourth write: which rows of the state does the key (1, 1) reach?"
+    return compare(answer, S[1] / z[1], on="q = (0, 1)", hint=hint, reveal=False)
 
 
 @exercise
 def bracket_tie(answer) -> str | None:
     """r, d_v -> tokens at which both bracketings do equally many multiply-adds."""
     for r, d_v in ((128, 128), (64, 64), (64, 128), (512, 128), (16, 48)):
-        hint = "Write both counts out, n·n·r + n·n·d_v and n·r·d_v + n·r·d_v, and solve for n."
+        hint = (
+            "Each order is two matrix products. Count the multiply–adds of all four: how often does n occur in each, "
+            "and do r and d_v play the same part?"
+        )
         if problem := compare(answer(r, d_v), 2 * r * d_v / (r + d_v), on=f"r = {r}, d_v = {d_v}", hint=hint):
             return problem
     return None
@@ -60,9 +64,7 @@ def tokens_until_state_pays(answer) -> str | None:
         )
         got = answer(h, h_kv, d_h, r, state_bytes, cache_bytes)
         on = f"h = {h}, h_kv = {h_kv}, d_h = {d_h}, r = {r}, {state_bytes} against {cache_bytes} bytes"
-        hint = (
-            "The state is h (r d_h + r) numbers, z included; a token adds 2 h_kv d_h; each has its own size in bytes."
-        )
+        hint = "What does the layer keep whatever the text, what does one more token add, and in how many bytes each?"
         if _same(got, h * r * d_h * state_bytes / (per_token * cache_bytes)):
             hint = "That is the state without z: every head also keeps a vector of r numbers."
         elif _same(got, 2 * want):
@@ -98,9 +100,19 @@ def prefix_sum_attention(answer) -> str | None:
         if "nothing" in on:
             hint = "The denominator is 0 there: answer 0 instead of dividing (masked_fill it before you divide)."
         else:
-            hint = "S_t is the cumulative sum over tokens of the outer products k_t v_t, z_t that of the k_t."
+            hint = "Token t reads a state and a z of its own: of what are they the sums, and up to which token?"
         if problem := compare(got, want, on=on, hint=hint):
             return problem
+    steps = []
+    for T in (6, 11):
+        q, k, v = _random(T, 3, seed=8).abs(), _random(T, 3, seed=9).abs(), _random(T, 2, seed=10)
+        with Watch() as seen:
+            answer(q, k, v)
+        steps.append(len(seen.calls))
+        if seen.shape_made(T, T):
+            return f"the numbers are right, but for {T} tokens a {T} × {T} matrix was made. Sum states, not scores."
+    if steps[0] != steps[1]:
+        return "the numbers are right, but more tokens take more operations: there is a loop. cumsum does them all."
     return None
 
 

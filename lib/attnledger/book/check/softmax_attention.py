@@ -4,12 +4,11 @@ import gc
 import math
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from attnledger.ops.softmax import attention, attention_weights
 
 from ._answer import NotAnswered, compare, exercise
+from ._watch import Watch
 
 F64 = torch.float64
 
@@ -93,6 +92,16 @@ def softmax_backward(answer) -> str | None:
             hint = "The row sums line up with the columns; keep their axis with keepdim=True."
         if problem := compare(got, want, on=on, hint=hint):
             return problem
+    steps = []
+    for rows in (4, 9):
+        A = torch.softmax(_random(2, rows, 6, seed=7), -1)
+        with Watch() as seen:
+            answer(A, A.clone())
+        steps.append(len(seen.calls))
+    if steps[0] != steps[1]:
+        return (
+            "the numbers are right, but more rows take more operations: there is a loop. One expression does all rows."
+        )
     return None
 
 
@@ -103,7 +112,7 @@ def rebuilt_rows(answer) -> str | None:
         q, k = _random(T, d, seed=T + start), _random(T, d, seed=T + stop + 50)
         _, lse = attention(q, k, k, return_lse=True)
         want = attention_weights(q, k)[start:stop]
-        with _Watch() as made:
+        with Watch() as made:
             got = answer(q.clone(), k.clone(), lse.clone(), start, stop)
         on = f"{T} tokens of width {d}, start = {start}, stop = {stop}"
         if got is None:
@@ -131,7 +140,7 @@ def forgetful_attention(answer) -> str | None:
     for T, d in ((3, 2), (64, 4), (40, 8)):
         q, k, v, dC = (_random(T, d, seed=10 * T + s) for s in range(4))
         mine, theirs = ([x.clone().requires_grad_() for x in (q, k, v)] for _ in range(2))
-        with _Watch() as made:
+        with Watch() as made:
             out = answer(*mine)
         if out is None:
             raise NotAnswered
@@ -155,26 +164,3 @@ def forgetful_attention(answer) -> str | None:
             if problem := compare(got, right, on=f"{on}, the gradient of {name}", hint=hint):
                 return problem
     return None
-
-
-class _Watch(TorchDispatchMode):
-    """Remembers what operations make, without keeping it alive."""
-
-    def __init__(self):
-        super().__init__()
-        self.made: list[tuple[StorageWeakRef, torch.Size]] = []
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        out = operation(*args, **(kwargs or {}))
-        for x in out if isinstance(out, (tuple, list)) else [out]:
-            if isinstance(x, torch.Tensor):
-                self.made.append((StorageWeakRef(x.untyped_storage()), x.shape))
-        return out
-
-    def shape_made(self, *shape: int) -> bool:
-        """Whether any operation made a tensor of this shape."""
-        return any(tuple(made) == shape for _, made in self.made)
-
-    def alive(self, numbers: int) -> int:
-        """How many pieces of memory of at least so many numbers are still there."""
-        return len({ref.cdata for ref, shape in self.made if shape.numel() >= numbers and not ref.expired()})

@@ -67,8 +67,8 @@ def state_pays_after(answer) -> str | None:
         inner = 2 * d_model
         want = (inner * rows * state_bytes + inner * (width - 1) * cache_bytes) / (kv * cache_bytes)
         hint = (
-            "The layer is 2 d_model wide. It holds that width times its rows in `state_bytes`, and as many past inputs "
-            "as the convolution needs besides the current one in `cache_bytes`."
+            "The layer holds two things, its states and past inputs of the convolution. How wide is it inside, how "
+            "many inputs are past, and how many bytes has a number of each?"
         )
         if problem := compare(answer(*case), want, on=on, hint=hint):
             return problem

@@ -150,6 +150,7 @@ def compare(
     warmup_ms: float = 25.0,
     run_ms: float = 200.0,
     flush: bool = True,
+    most_rounds: int = MOST_ROUNDS,
     skip_out_of_memory: bool = False,
     progress: bool | Callable[[str], None] = False,
     clock: Callable[[], float] = time.perf_counter,
@@ -158,15 +159,18 @@ def compare(
 
     `device`: by default where the tensors are that the functions return. `grad_to_none`: tensors whose ``.grad`` is set
     to None before each call; a backward pass that returns nothing is waited for through them. `warmup_ms`, `run_ms`:
-    wall clock per candidate, cache flushes included; each is called at least 6 and at most 10 000 times. `flush`: False
-    leaves a card's L2 cache warm (a CPU's caches are never flushed). `progress`: True writes to stderr, or a function
-    gets the lines. `clock`: seconds. Ctrl-C keeps the complete rounds and marks the timings.
+    wall clock per candidate, cache flushes included; each is called at least 6 and at most `most_rounds` times, always
+    an even number. `flush`: False leaves a card's L2 cache warm (a CPU's caches are never flushed). `progress`: True
+    writes to stderr, or a function gets the lines. `clock`: seconds. Ctrl-C keeps the complete rounds and marks the
+    timings.
 
     Raises ValueError for what is not callable, a duration that is not positive, results on another device than asked
     for, on two, or without a tensor to wait for, and a dtype the card lacks; RuntimeError without CUDA; torch's own
     error when memory runs out, unless `skip_out_of_memory` (then the candidate is left out and the reason recorded).
     """
     _check(candidates, baseline, warmup_ms=warmup_ms, run_ms=run_ms)
+    if not (isinstance(most_rounds, int) and most_rounds >= LEAST_ROUNDS):
+        raise ValueError(f"most_rounds must be a whole number from {LEAST_ROUNDS} on, got {most_rounds!r}")
     baseline, asked = baseline or next(iter(candidates)), _device(device)
     grads = [grad_to_none] if isinstance(grad_to_none, torch.Tensor) else list(grad_to_none)
     tell = partial(print, file=sys.stderr, flush=True) if progress is True else progress or (lambda line: None)
@@ -188,7 +192,7 @@ def compare(
             return Comparison({}, baseline, skipped)
         functions = {name: candidates[name] for name in firsts}
         timer = _timer(torch.device(*places), flush, clock)
-        taken, shared = _rounds(functions, timer, grads, warmup_ms, run_ms, tell, clock)
+        taken, shared = _rounds(functions, timer, grads, warmup_ms, run_ms, most_rounds, tell, clock)
     finally:
         torch.set_deterministic_debug_mode(deterministic)
     return Comparison({name: Timing(taken[name], **firsts[name], **shared) for name in firsts}, baseline, skipped)
@@ -234,7 +238,8 @@ def ceilings(
         dtype = torch.float32 if not card else torch.float16 if old else torch.bfloat16
     check_dtype(dtype, where)
     n, size = gemm_size or (8192 if card else 2048), (copy_mib or (1024 if card else 256)) * 2**20
-    a, b, out = (torch.ones(n, n, dtype=dtype, device=where) for _ in range(3))
+    random = torch.Generator(where).manual_seed(0)  # a card multiplies ones faster than numbers
+    a, b, out = (torch.randn(n, n, dtype=dtype, device=where, generator=random) for _ in range(3))
     source, target = (torch.ones(size, dtype=torch.uint8, device=where) for _ in range(2))
     pair = {"gemm": lambda: torch.mm(a, b, out=out), "copy": lambda: target.copy_(source)}
     taken = compare(pair, device=where, **options).timings
@@ -258,7 +263,7 @@ def environment(device: Device = None, *, dtype: torch.dtype | None = None) -> d
         "dtype": dtype and str(dtype).removeprefix("torch."),
         "threads": torch.get_num_threads(),
         "float32_matmul": torch.get_float32_matmul_precision(),
-        "version": metadata.version("attnledger"),
+        "version": _version(),
         "commit": tracked and _ask(*git, "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"),
     }
 
@@ -272,7 +277,14 @@ def check_dtype(dtype: torch.dtype, device: str | torch.device) -> None:
 
 
 def _rounds(
-    functions: Functions, timer: tuple, grads: list, warmup_ms: float, run_ms: float, tell: Callable, clock: Callable
+    functions: Functions,
+    timer: tuple,
+    grads: list,
+    warmup_ms: float,
+    run_ms: float,
+    most_rounds: int,
+    tell: Callable,
+    clock: Callable,
 ) -> tuple[dict[str, tuple[float, ...]], dict[str, Any]]:
     """Warm-up, empty calls and timed rounds: the samples of the complete rounds, and what all candidates share."""
     before, mark, wait, elapsed = timer
@@ -297,7 +309,7 @@ def _rounds(
         wait()
         per_round, batch = (clock() - start) * 1e3 / batch, batch * 2
     taken.clear()
-    rounds = int(min(max(run_ms * len(names) / max(per_round, 1e-6), LEAST_ROUNDS), MOST_ROUNDS))
+    rounds = int(min(max(run_ms * len(names) / max(per_round, 1e-6), LEAST_ROUNDS), most_rounds - most_rounds % 2))
     rounds += rounds % 2  # as many in either order
     try:
         for _ in range(EMPTY_CALLS):
@@ -424,6 +436,13 @@ def _ask(*command: str) -> str | None:
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=10, check=True)
         return done.stdout.strip() or None
+    return None
+
+
+def _version() -> str | None:
+    """The library's version; None where it is used without being installed."""
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version("attnledger")
     return None
 
 
