@@ -206,6 +206,16 @@ def test_resetting_gradients_is_not_timed(clock):
     assert [timed.first, *timed.samples] == pytest.approx([10.0] * (timed.n + 1))
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere a peak is not inherited")
+def test_a_large_parent_does_not_hide_the_memory_of_its_child():
+    held = torch.ones(300 * 2**20, dtype=torch.uint8)
+    call = "timing.measure(lambda: torch.ones(2**25)).memory_bytes"
+    script = f"import torch; from attnledger import timing; print({call})"
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert int(told) > 2**26, "128 MiB are filled"
+    assert held.numel()
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere the resident peak cannot be set back")
 def test_memory_on_a_cpu_is_the_growth_of_the_resident_peak():
     sizes = (64, 32, 64)  # MiB; a smaller peak is seen after a larger one

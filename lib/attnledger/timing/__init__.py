@@ -422,12 +422,17 @@ def _is_out_of_memory(error: Exception) -> bool:
 
 
 def _resident_peak(restart: bool = False) -> int | None:
-    """Peak resident bytes of this process; Linux can start it again from the present size (proc_pid_clear_refs(5))."""
+    """Peak resident bytes of this process; Linux can start it again from the present size (proc_pid_clear_refs(5)).
+
+    There ``ru_maxrss`` begins with what the parent held when it started this process, so the kernel's own mark is read.
+    """
     if resource is None:
         return None
     if restart:
         with suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")
+    with suppress(OSError, TypeError):
+        return 1024 * int(re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())[1])
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
