@@ -5,6 +5,7 @@ differs from its golden stops the build. Colab, Binder and the download button o
 """
 
 import html
+import json
 import re
 import shutil
 from pathlib import Path
@@ -106,7 +107,6 @@ def download_golden(app: Sphinx) -> None:
     for docname in app.env.found_docs:
         if golden := golden_of(app, docname):
             offered = Path(app.outdir) / "_sources" / f"{docname}.ipynb"
-            if edition.is_class():
-                offered.write_text(edition.notebook(app, golden), encoding="utf8", newline="\n")
-            else:
-                shutil.copyfile(golden, offered)
+            text = edition.notebook(app, golden) if edition.is_class() else golden.read_text(encoding="utf8")
+            packed = json.dumps(json.loads(text), ensure_ascii=False, separators=(",", ":"))
+            offered.write_text(packed, encoding="utf8", newline="\n")

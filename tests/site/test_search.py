@@ -112,6 +112,7 @@ def test_a_visited_page_keeps_its_formulas(visit, address):
     """Marking a found "gamma" inside the source of a formula would break the formula."""
     page = visit(f"{address}/search.html?q=gamma")
     page.wait_for_function(FINISHED)
+    page.wait_for_load_state("networkidle")  # leaving would cut off the texts of the results
     page.goto(f"{address}/chapters/linear/gating.html", wait_until="load")
     page.evaluate("async () => { await MathJax.startup.promise }")
     formulas = page.locator("span.math, div.math")
