@@ -32,21 +32,15 @@ def draw(*, runs: Iterable[Recording] = ()) -> Figure:
             if not (series := run.series(name, "tokens", batch=1)):
                 continue
             x, entries = zip(*series, strict=True)
-            times = [[getattr(e.times, q) for e in entries] for q in ("p20", "median", "p80")]
-            style.measured(ax, x, *times, color=style.COLORS[color], own=i == 0)
-            bounds = style.rounded([e.bound_ms for e in entries])
-            ax.plot(x, bounds, color=style.COLORS[color], linewidth=1, linestyle=":")
+            spreads = [(e.times.p20, e.times.median, e.times.p80) for e in entries]
+            bound = [e.bound_ms for e in entries]
+            style.measured(ax, x, spreads, bound=bound, color=style.COLORS[color], own=i == 0)
             if i == 0:
                 note = {"textcoords": "offset points", "va": "center", "fontsize": 10}
-                ax.annotate(words, (x[-1], times[1][-1]), xytext=(9, lift), color=style.COLORS[color], **note)
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
-    ticks = [2**e for e in range(9, 21, 2) if 2**e <= max(line.get_xdata()[-1] for line in ax.lines)]
-    ax.set_xticks(ticks, [f"{t:,}" if t < 1024 else f"{t // 1024:,}K" for t in ticks])
-    low, high = ax.get_ylim()
-    decades = [10.0**e for e in range(-3, 5) if low <= 10.0**e <= high]
-    ax.set_yticks(decades, [f"{d:,g}" for d in decades])
-    ax.minorticks_off()
+                ax.annotate(words, (x[-1], entries[-1].ms), xytext=(9, lift), color=style.COLORS[color], **note)
+    longest = max(line.get_xdata()[-1] for line in ax.lines)
+    style.token_axis(ax, (2**e for e in range(9, 21, 2) if 2**e <= longest))
+    style.plain_powers(ax)
     ax.grid(True)
     ax.set(xlabel="context s (tokens)", ylabel="ms per step and layer")
     return fig

@@ -29,15 +29,14 @@ def draw(*, runs: Iterable[Recording] = ()) -> Figure:
             if not (series := run.series(name, "tokens")):
                 continue
             x, entries = zip(*series, strict=True)
-            times = [[getattr(e.times, q) for e in entries] for q in ("p20", "median", "p80")]
-            style.measured(left, x, *times, color=style.COLORS[color], own=i == 0)
-            bounds = style.rounded([e.bound_ms for e in entries])
-            left.plot(x, bounds, color=style.COLORS[color], linewidth=1, linestyle=":")
+            spreads = [(e.times.p20, e.times.median, e.times.p80) for e in entries]
+            bound = [e.bound_ms for e in entries]
+            style.measured(left, x, spreads, bound=bound, color=style.COLORS[color], own=i == 0)
             held = [(n, e.memory_bytes / 2**20) for n, e in zip(x, entries, strict=True) if e.memory_bytes]
             held = [(n, m) for n, m in held if m >= LEAST]
             if held:
                 n, mib = zip(*held, strict=True)
-                style.measured(right, n, mib, mib, mib, color=style.COLORS[color], own=i == 0)
+                style.measured(right, n, [(m, m, m) for m in mib], color=style.COLORS[color], own=i == 0)
                 if i == 0:
                     spot = {"textcoords": "offset points", "fontsize": 10, "color": style.COLORS[color], "va": "center"}
                     place = len(n) // 2
@@ -48,16 +47,10 @@ def draw(*, runs: Iterable[Recording] = ()) -> Figure:
         square = [2 * score_matrix_bytes(n, heads=heads, bytes_per_number=number) / 2**20 for n in lengths]
         right.plot(lengths, style.rounded(square), color=style.COLORS["muted"], linewidth=1, linestyle=":")
     for ax, title in ((left, "ms per call"), (right, "MiB added by a call")):
-        ax.set_xscale("log", base=2)
-        ax.set_yscale("log")
-        ticks = [2**e for e in range(8, 17, 2)]
-        ax.set_xticks(ticks, [f"{t:,}" if t < 1024 else f"{t // 1024:,}K" for t in ticks])
+        style.token_axis(ax, (2**e for e in range(8, 17, 2)))
         ends = [line.get_xdata() for line in left.lines]
         ax.set_xlim(min(x[0] for x in ends) / 1.2, max(x[-1] for x in ends) * 1.2)
-        low, high = ax.get_ylim()
-        decades = [10.0**e for e in range(-3, 7) if low <= 10.0**e <= high]
-        ax.set_yticks(decades, [f"{d:,g}" for d in decades])
-        ax.minorticks_off()
+        style.plain_powers(ax)
         ax.grid(True)
         ax.set_title(title)
         ax.set_xlabel("tokens n")

@@ -32,22 +32,15 @@ def draw(*, runs: Iterable[Recording] = ()) -> Figure:
             if not points:
                 continue
             n, ink = [p.size["tokens"] for p in points], style.COLORS[color]
-            ratios = [p.ratio("dense", name) for p in points]
-            spread = [[getattr(r, quantile) for r in ratios] for quantile in ("p25", "median", "p75")]
-            style.measured(ax, n, *spread, color=ink, own=i == 0)
+            spreads = [(r.p25, r.median, r.p75) for r in (p.ratio("dense", name) for p in points)]
             counted = [p.entries["dense"].flops / p.entries[name].flops for p in points]
-            ax.plot(n, style.rounded(counted), color=ink, linewidth=1, linestyle=":")
+            style.measured(ax, n, spreads, bound=counted, color=ink, own=i == 0)
             if i == 0:
                 note = {"textcoords": "offset points", "va": "center", "fontsize": 10, "color": ink}
-                ax.annotate(words, (n[-1], spread[1][-1]), xytext=(9, lift), **note)
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("log", base=2)
-    ticks = [2**e for e in range(9, 18) if 2**e <= max(line.get_xdata()[-1] for line in ax.lines[1:])]
-    ax.set_xticks(ticks, [f"{t:,}" if t < 1024 else f"{t // 1024:,}K" for t in ticks])
-    low, high = ax.get_ylim()
-    halves = [2.0**e for e in range(-4, 8) if low <= 2.0**e <= high]
-    ax.set_yticks(halves, [f"{h:g} ×" for h in halves])
-    ax.minorticks_off()
+                ax.annotate(words, (n[-1], spreads[-1][1]), xytext=(9, lift), **note)
+    longest = max(line.get_xdata()[-1] for line in ax.lines[1:])
+    style.token_axis(ax, (2**e for e in range(9, 18) if 2**e <= longest))
+    style.plain_powers(ax, base=2, unit=" ×")
     ax.grid(True, axis="y")
     ax.set(xlabel="tokens n", ylabel="times less than dense layers")
     return fig

@@ -16,7 +16,6 @@ ALT = (
     "per channel stay level."
 )
 
-QUANTILES = ("p20", "median", "p80")
 LINES = [  # candidate, words, colour
     ("dense", "softmax,\nall pairs", "softmax"),
     ("linear", "linear", "linear"),
@@ -35,23 +34,17 @@ def draw(*, runs: Iterable[Recording] = ()) -> Figure:
             if not (series := run.series(name, "tokens")):
                 continue
             x, entries = zip(*series, strict=True)
-            each = [1e3 / n for n in x]  # microseconds per token, from milliseconds
-            times = [[getattr(e.times, q) * u for e, u in zip(entries, each, strict=True)] for q in QUANTILES]
-            style.measured(ax, x, *times, color=style.COLORS[color], own=i == 0)
-            bounds = style.rounded([e.bound_ms * u for e, u in zip(entries, each, strict=True)])
-            ax.plot(x, bounds, color=style.COLORS[color], linewidth=1, linestyle=":")
+            rows = [(e.times.p20, e.times.median, e.times.p80, e.bound_ms) for e in entries]
+            rows = [[1e3 * ms / n for ms in row] for n, row in zip(x, rows, strict=True)]  # microseconds per token
+            spreads, bound = [row[:3] for row in rows], [row[3] for row in rows]
+            style.measured(ax, x, spreads, bound=bound, color=style.COLORS[color], own=i == 0)
             if i == 0:
                 note = {"textcoords": "offset points", "va": "center", "fontsize": 10, "color": style.COLORS[color]}
-                ax.annotate(words, (x[-1], times[1][-1]), xytext=(9, lift[name]), **note)
-    ax.set_xscale("log", base=2)
-    ax.set_yscale("log")
+                ax.annotate(words, (x[-1], spreads[-1][1]), xytext=(9, lift[name]), **note)
     ticks = [2**e for e in range(9, 19) if 2**e <= max(line.get_xdata()[-1] for line in ax.lines)]
     ticks = ticks[:: 1 + len(ticks) // 7]
-    ax.set_xticks(ticks, [f"{t:,}" if t < 1024 else f"{t // 1024:,}K" for t in ticks])
-    low, high = ax.get_ylim()
-    decades = [10.0**e for e in range(-4, 6) if low <= 10.0**e <= high]
-    ax.set_yticks(decades, [f"{d:,g}" for d in decades])
-    ax.minorticks_off()
+    style.token_axis(ax, ticks)
+    style.plain_powers(ax)
     ax.grid(True)
     ax.set(xlabel="tokens n", ylabel="µs per token")
     return fig

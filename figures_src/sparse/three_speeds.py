@@ -34,10 +34,10 @@ def draw(*, runs: Iterable[Recording] = ()) -> Figure:
                 continue
             k, ratios = zip(*chosen, strict=True)
             ink = style.COLORS[color]
-            spread = [[getattr(r, quantile) for r in ratios] for quantile in ("p25", "median", "p75")]
-            style.measured(ax, k, *spread, color=ink, own=i == 0)
+            spreads = [(r.p25, r.median, r.p75) for r in ratios]
+            style.measured(ax, k, spreads, color=ink, own=i == 0)
             if i == 0:
-                ax.annotate(words, (k[0], spread[1][0]), xytext=(-9, 0), ha="right", color=ink, **note)
+                ax.annotate(words, (k[0], spreads[0][1]), xytext=(-9, 0), ha="right", color=ink, **note)
         k = [p.size["top_k"] for p in points]
         counted = [p.entries["dense"].flops / p.entries["sparse"].flops for p in points]
         ax.plot(k, style.rounded(counted), color=style.COLORS["accent"], linestyle="-" if i == 0 else "--")
@@ -45,13 +45,9 @@ def draw(*, runs: Iterable[Recording] = ()) -> Figure:
             ink = style.COLORS["accent"]
             ax.annotate("operations,\ncounted", (k[0], counted[0]), xytext=(-9, 0), ha="right", color=ink, **note)
     ax.set_xscale("log", base=2)
-    ax.set_yscale("log", base=2)
     ticks = sorted({p.size["top_k"] for run in runs for p in run.points})
     ax.set_xticks(ticks, [f"{k}" for k in ticks])
-    low, high = ax.get_ylim()
-    halves = [2.0**e for e in range(-4, 8) if low <= 2.0**e <= high]
-    ax.set_yticks(halves, [f"{h:g} ×" for h in halves])
-    ax.minorticks_off()
+    style.plain_powers(ax, base=2, unit=" ×")
     ax.grid(True, axis="y")
     ax.set_xlim(ticks[0] / 4.5, ticks[-1] * 1.2)
     ax.set(xlabel="blocks of 128 tokens a query reads, k", ylabel="times less than dense")

@@ -5,7 +5,7 @@ Drawings are SVG with their text kept as text. Ink is drawn as ``#010203``; on t
 where needed to keep a contrast of 3:1 on white and on near-black; a mechanism keeps its colour through the whole book.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import matplotlib
@@ -100,9 +100,20 @@ def direct_label(ax: Axes, x: float, y: float, text: str, color: str = INK, **op
     ax.annotate(text, (x, y), xytext=(5, 0), textcoords="offset points", color=color, **options)
 
 
-def measured(ax: Axes, x, low, middle, high, *, color: str, own: bool = True) -> None:
-    """Medians as dots on a line, from low to high quantile as bars; `own=False`, a second device: hollow, dashed."""
-    x, low, middle, high = (rounded(values) for values in (x, low, middle, high))
+def measured(
+    ax: Axes,
+    x: Sequence[float],
+    spreads: Sequence[tuple[float, float, float]],
+    *,
+    color: str,
+    bound: Sequence[float] | None = None,
+    own: bool = True,
+) -> None:
+    """Samples at `x`, each a low quantile, the median and a high one: dots on a line, and bars.
+
+    `bound`: what the counts say, a dotted line. `own=False`, a second device: hollow dots, the line dashed.
+    """
+    low, middle, high = (rounded(values) for values in zip(*spreads, strict=True))
     ax.vlines(x, low, high, color=color, linewidth=1.2)
     ax.plot(
         x,
@@ -114,6 +125,24 @@ def measured(ax: Axes, x, low, middle, high, *, color: str, own: bool = True) ->
         markersize=5 if own else 6,
         markerfacecolor=color if own else "none",
     )
+    if bound is not None:
+        ax.plot(x, rounded(bound), color=color, linewidth=1, linestyle=":")
+
+
+def token_axis(ax: Axes, ticks: Iterable[int]) -> None:
+    """Powers of two along x, 1,024 tokens being 1K."""
+    ax.set_xscale("log", base=2)
+    ticks = list(ticks)
+    ax.set_xticks(ticks, [f"{t:,}" if t < 1024 else f"{t // 1024:,}K" for t in ticks])
+
+
+def plain_powers(ax: Axes, base: int = 10, unit: str = "") -> None:
+    """A logarithmic y on which the powers of `base` in view are written out."""
+    ax.set_yscale("log", base=base)
+    low, high = ax.get_ylim()
+    powers = [float(base) ** e for e in range(-9, 10) if low <= float(base) ** e <= high]
+    ax.set_yticks(powers, [f"{power:,g}{unit}" for power in powers])
+    ax.minorticks_off()
 
 
 def colormap(color: str) -> LinearSegmentedColormap:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from . import _check
+from ._rows import Rows
 
 SEGMENT = 512  # tokens prepared at once: their temporaries stay in cache, and the state carries over all the same
 FEW = 4  # up to so many tokens the recurrence is faster than a chunk
@@ -123,18 +124,19 @@ def chunked_delta_rule(
     scores_and_decays = _scores_one_decay if g_.shape[-1] == 1 else _scores_channel_decays
     C = min(chunk, max(T, 1))
     segment = max(SEGMENT // C, 1) * C
-    outputs = [v_[:, :0]]
+    outputs = Rows(-(-T // C) * C)
     for start in range(0, T, segment):
         Q, K, V, b, G = (_in_chunks(x[:, start : start + segment], C) for x in (q_, k_, v_, beta_, g_))  # (N, n, C, ·)
         A, P, entering, leaving, total = scores_and_decays(Q, K, G)
         # By substitution: a Neumann series loses all digits on repeated keys. A is read below its diagonal only.
         M = torch.linalg.solve_triangular(b * A, torch.diag_embed(b.squeeze(-1)), upper=False, unitriangular=True)
-        for c in range(Q.shape[1]):
-            held, read = (entering[:, c] @ S).unflatten(1, (C, 2)).unbind(2)  # (Γ⊙K) S and (Γ⊙Q) S: (N, C, d_v)
-            written = M[:, c] @ (V[:, c] - held)  # Ṽ
-            outputs.append(torch.baddbmm(read, P[:, c], written))
-            S = torch.baddbmm(total[:, c] * S, leaving[:, c].mT, written)
-    out = torch.cat(outputs, dim=1)[:, :T].reshape(v.shape).to(q.dtype)
+        chunks = (x.unbind(1) for x in (V, M, P, entering, leaving, total))
+        for V_c, M_c, P_c, entering_c, leaving_c, total_c in zip(*chunks, strict=True):
+            held, read = torch.bmm(entering_c, S).split(C, dim=1)  # (Γ⊙K) S and (Γ⊙Q) S: (N, C, d_v)
+            written = torch.bmm(M_c, V_c - held)  # Ṽ
+            outputs.append(torch.baddbmm(read, P_c, written))
+            S = torch.baddbmm(total_c * S, leaving_c.mT, written)
+    out = (outputs.joined()[:, :T] if T else v_).reshape(v.shape).to(q.dtype)
     return (out, S.reshape(*lead, *S.shape[-2:])) if return_state else out
 
 
@@ -147,17 +149,17 @@ def _scores_one_decay(Q: Tensor, K: Tensor, G: Tensor) -> tuple[Tensor, ...]:
 
     Returns:
         ``A`` and ``P``, decayed scores of keys and of queries on keys ``(N, n, C, C)``; the rows that meet the entering
-        state, key and query alternating, ``(N, n, 2C, d)``; the keys as the chunk's end sees them ``(N, n, C, d)``; and
+        state, first keys, then queries, ``(N, n, 2C, d)``; the keys as the chunk's end sees them ``(N, n, C, d)``; and
         the decay of the whole chunk ``(N, n, 1, 1)``.
     """
     gamma = G.clamp(min=FORGOTTEN).double().cumsum(2)  # (N, n, C, 1)
     causal = torch.ones(K.shape[2], K.shape[2], dtype=torch.bool, device=K.device).tril()
     D = (gamma - gamma.mT).to(K.dtype).masked_fill(~causal, float("-inf")).exp()  # (N, n, C, C)
-    KQ = torch.stack((K, Q), dim=3)  # (N, n, C, 2, d)
-    scores = (KQ.flatten(2, 3) @ K.mT).unflatten(2, (-1, 2)) * D.unsqueeze(3)  # (N, n, C, 2, C)
-    entering = KQ * gamma.to(K.dtype).exp().unsqueeze(3)
+    KQ = torch.stack((K, Q), dim=2)  # (N, n, 2, C, d)
+    scores = (KQ.flatten(2, 3) @ K.mT).unflatten(2, (2, -1)) * D.unsqueeze(2)  # (N, n, 2, C, C)
+    entering = KQ * gamma.to(K.dtype).exp().unsqueeze(2)
     leaving = K * (gamma[:, :, -1:] - gamma).to(K.dtype).exp()
-    return *scores.unbind(3), entering.flatten(2, 3), leaving, gamma[:, :, -1:].to(K.dtype).exp()
+    return *scores.unbind(2), entering.flatten(2, 3), leaving, gamma[:, :, -1:].to(K.dtype).exp()
 
 
 def _scores_channel_decays(Q: Tensor, K: Tensor, G: Tensor) -> tuple[Tensor, ...]:
@@ -172,20 +174,20 @@ def _scores_channel_decays(Q: Tensor, K: Tensor, G: Tensor) -> tuple[Tensor, ...
     Q, K, G = (torch.nn.functional.pad(x, (0, 0, 0, (1 << (C - 1).bit_length()) - C)) for x in (Q, K, G))
     alpha = G.exp()  # (N, n, C, d)
     rows = torch.stack((K, Q), dim=3)  # (N, n, C, 2, d)
-    scores = (rows * K.unsqueeze(3)).sum(-1)[:, :, :, None, :, None]  # (N, n, tiles, s, 2, s), s = 1
-    rows = (rows * alpha.unsqueeze(3)).unsqueeze(3)  # (N, n, tiles, s, 2, d)
+    scores = (rows * K.unsqueeze(3)).sum(-1)[..., None, None]  # (N, n, tiles, 2, s, s), s = 1
+    rows = (rows * alpha.unsqueeze(3)).unsqueeze(4)  # (N, n, tiles, 2, s, d)
     columns, total = K.unsqueeze(3), alpha  # (N, n, tiles, s, d) and (N, n, tiles, d)
     while total.shape[2] > 1:
         (left_rows, right_rows), (left_columns, right_columns) = _neighbours(rows), _neighbours(columns)
         (left_scores, right_scores), (left_total, right_total) = _neighbours(scores), _neighbours(total)
-        cross = (right_rows.flatten(3, 4) @ left_columns.mT).unflatten(3, (-1, 2))  # (N, n, tiles / 2, s, 2, s)
+        cross = (right_rows.flatten(3, 4) @ left_columns.mT).unflatten(3, (2, -1))  # (N, n, tiles / 2, 2, s, s)
         upper = torch.cat((left_scores, torch.zeros_like(cross)), dim=-1)
-        scores = torch.cat((upper, torch.cat((cross, right_scores), dim=-1)), dim=3)
-        rows = torch.cat((left_rows, right_rows * left_total[..., None, None, :]), dim=3)
-        columns = torch.cat((left_columns * right_total.unsqueeze(3), right_columns), dim=3)
+        scores = torch.cat((upper, torch.cat((cross, right_scores), dim=-1)), dim=-2)
+        rows = torch.cat((left_rows, right_rows * left_total[..., None, None, :]), dim=-2)
+        columns = torch.cat((left_columns * right_total.unsqueeze(3), right_columns), dim=-2)
         total = left_total * right_total
-    A, P = scores[:, :, 0, :C, :, :C].unbind(3)
-    return A, P, rows[:, :, 0, :C].flatten(2, 3), columns[:, :, 0, :C], total.mT
+    A, P = scores[:, :, 0, :, :C, :C].unbind(2)
+    return A, P, rows[:, :, 0, :, :C].flatten(2, 3), columns[:, :, 0, :C], total.mT
 
 
 def _neighbours(tiles: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from . import _check
+from ._rows import recorded
 from .softmax import NEVER, _mix, _softmax, attention, merge
 
 BLOCK = 48  # queries that share one span of keys: larger blocks hide more scores, smaller ones make thin products
@@ -177,8 +178,8 @@ def sliding_window_attention(
     """Causal softmax attention to the last ``window`` keys, computing only those scores: ``O(T window)``.
 
     The same numbers as ``attention`` with ``window_mask``. The queries go by blocks; a block of ``C`` meets the
-    ``window + C − 1`` keys that any of its queries sees, and the two ends of that band are masked row by row. A cache
-    need hold only the last ``window`` keys and the sinks.
+    ``window + C − 1`` keys that any of its queries sees (and up to 15 before them), and the two ends of that band are
+    masked row by row. A cache need hold only the last ``window`` keys and the sinks.
 
     Args:
         q: ``(..., T_q, d)``.
@@ -213,29 +214,38 @@ def sliding_window_attention(
     N = math.prod(q.shape[:-2])
     q_, recent_k, recent_v, first_k, first_v = (x.to(computing).reshape(N, *x.shape[-2:]) for x in pieces)
     mix = torch.bmm if bool(recent_v.sum().isfinite()) else _mix  # far cheaper than asking every number
+    in_place = mix is torch.bmm and not recorded(q, k, v)
 
     @cache
     def hidden(rows: int, old: int) -> tuple[Tensor, Tensor]:
         """What a band hides at its ends: of the newest ``rows - 1`` keys, of the ``old`` ones."""
-        everything = torch.ones(rows, rows - 1, dtype=torch.bool, device=q.device)
-        return everything.triu(), everything[:, :old].tril(old - rows)
+        newest, oldest = (torch.ones(rows, n, dtype=torch.bool, device=q.device) for n in (rows - 1, old))
+        return newest.triu(), oldest.tril(old - rows)
 
-    def attend(Q: Tensor, K: Tensor, V: Tensor) -> list[Tensor]:
-        """Blocks of queries ``(batch, rows, d)`` and the keys up to their last one, ``(batch, keys, d)``."""
+    def attend(Q: Tensor, K: Tensor, V: Tensor, place: Tensor) -> list[Tensor]:
+        """Blocks of queries ``(batch, rows, d)``, the keys up to their last one ``(batch, keys, d)``, and the output's
+        place ``(batch, rows, d_v)``; returns what it did not write there."""
         rows, keys = Q.shape[1], K.shape[1]
         old = max(keys - window, 0)  # too old for the last row
-        scores = torch.baddbmm(Q.new_zeros(()), Q, K.mT, beta=0, alpha=scale)  # scale Q Kᵀ: (batch, rows, keys)
+        scores = torch.bmm(Q * scale, K.mT)  # (batch, rows, keys)
         # Only the ends are masked: all rows see what lies between.
         for end, unseen in zip((scores[..., keys - rows + 1 :], scores[..., :old]), hidden(rows, old), strict=True):
             end.masked_fill_(unseen, NEVER)
         lse = [scores.logsumexp(-1, keepdim=True)] if return_lse or sinks else []
-        return [mix(scores.softmax(-1), V), *lse]
+        weights = scores.softmax(-1)
+        if not in_place:
+            return [mix(weights, V), *lse]
+        if place.is_contiguous():
+            torch.bmm(weights, V, out=place)
+        else:  # there torch would multiply matrix by matrix, more slowly, and round in another way
+            place.copy_(torch.bmm(weights, V))
+        return lse
 
     blind = max(T_q - T_k, 0)  # queries before the first key
-    if N * (T_q - blind) > 0:
-        out, *lse = _by_blocks(attend, q_[:, blind:], recent_k, recent_v, window)
-    else:
-        out, lse = recent_v.new_zeros(N, T_q - blind, v.shape[-1]), [recent_v.new_zeros(N, T_q - blind, 1)]
+    out, lse = recent_v.new_empty(N, T_q - blind, v.shape[-1]), [recent_v.new_empty(N, T_q - blind, 1)]
+    if out.numel():
+        rest = _by_blocks(attend, q_[:, blind:], recent_k, recent_v, out, window)
+        out, lse = (out, rest) if in_place else (rest[0], rest[1:])
     if blind:
         out, lse = pad(out, (0, 0, blind, 0)), [pad(x, (0, 0, blind, 0), value=NEVER) for x in lse]
     if sinks:  # apart, where they are not in the window; joined by log-sum-exp
@@ -248,32 +258,35 @@ def sliding_window_attention(
     return (out, lse[0].reshape(q.shape[:-1])) if return_lse else out
 
 
-def _by_blocks(attend: Callable, q: Tensor, k: Tensor, v: Tensor, window: int) -> list[Tensor]:
-    """Cut queries ``(N, T, d)`` into blocks, let each ``attend`` to the keys it meets, and put the results in order.
+def _by_blocks(attend: Callable, q: Tensor, k: Tensor, v: Tensor, out: Tensor, window: int) -> list[Tensor]:
+    """Cut queries ``(N, T, d)`` and the output ``(N, T, d_v)`` into blocks, let each ``attend`` to the keys it meets,
+    and put in order what it returns.
 
-    A block far from the start meets ``window - 1`` keys before it and its own. Such spans overlap but have one shape:
-    they are views of one tensor, and many go through one product, those of one head or, where there are more heads than
-    blocks, those at one place. The backward pass adds the overlaps up in one go.
+    A block far from the start meets its own keys and at least ``window - 1`` before it, so many that its rows of scores
+    fill whole cache lines. Such spans overlap but have one shape: they are views of one tensor, and many go through one
+    product, those of one head or, where there are more heads than blocks, those at one place. The backward pass adds
+    the overlaps up in one go.
     """
     (N, T, _), before = q.shape, k.shape[1] - q.shape[1]  # keys older than the first query
     C = min(BLOCK, T)
-    blocks = max(T - max(window - 1 - before, 0), 0) // C
+    span = -(-(window - 1 + C) // 16) * 16
+    blocks = max(T - max(span - C - before, 0), 0) // C
     start = T - blocks * C  # queries that see fewer keys, or the remainder
     parts = []
     for a in range(0, start, 2 * C):
         b = min(a + 2 * C, start)
         met = slice(max(before + a - window + 1, 0), before + b)
-        parts.append(attend(q[:, a:b], k[:, met], v[:, met]))  # (N, rows, ·)
+        parts.append(attend(q[:, a:b], k[:, met], v[:, met], out[:, a:b]))  # (N, rows, ·)
     if not blocks:
         return [torch.cat(x, dim=1) for x in zip(*parts, strict=True)]
-    spans = (x[:, before + start - window + 1 :].unfold(1, window - 1 + C, C).mT for x in (k, v))
-    Q, K, V = q[:, start:].unflatten(1, (blocks, C)), *spans  # (N, blocks, C or keys, d)
+    K, V = (x[:, before + start + C - span :].unfold(1, span, C).mT for x in (k, v))
+    Q, O = (x[:, start:].unflatten(1, (blocks, C)) for x in (q, out))  # all (N, blocks, C or keys, ·)
     if blocks < N:
-        parts += [attend(*block) for block in zip(Q.unbind(1), K.unbind(1), V.unbind(1), strict=True)]
+        parts += [attend(*block) for block in zip(*(x.unbind(1) for x in (Q, K, V, O)), strict=True)]
         return [torch.cat(x, dim=1) for x in zip(*parts, strict=True)]
-    tile = max(TILE // (C * (window - 1 + C)) // 4 * 4, 1)  # by fours: threads share them evenly
+    tile = max(TILE // (C * span) // 4 * 4, 1)  # by fours: threads share them evenly
     in_order = []
-    for n, head in enumerate(zip(Q.unbind(0), K.unbind(0), V.unbind(0), strict=True)):
+    for n, head in enumerate(zip(*(x.unbind(0) for x in (Q, K, V, O)), strict=True)):
         in_order += [[x[n] for x in part] for part in parts]
         tiles = zip(*(x.split(tile) for x in head), strict=True)
         in_order += [[x.flatten(0, 1) for x in attend(*some)] for some in tiles]
