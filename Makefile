@@ -22,12 +22,30 @@ ifeq ($(OS),Windows_NT)
 BIN := .venv/Scripts
 endif
 
+# the programs of another environment: $(call in,peers)
+in = $(BIN:.venv/%=.venv-$(1)/%)
+
+define environment
+@"$(PYTHON)" -c "import sys; sys.exit(sys.version_info < (3, 11) and 'The book needs Python 3.11 or newer; this is ' + sys.version.split()[0] + '. Run make PYTHON=/path/to/python3.11')"
+@echo "environment $(1): a few minutes, once"
+@"$(PYTHON)" -m venv $(1)
+@"$(BIN:.venv/%=$(1)/%)/python" -m pip install --quiet --disable-pip-version-check -r $<
+@"$(BIN:.venv/%=$(1)/%)/python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+@"$(BIN:.venv/%=$(1)/%)/python" -c "open('$(1)/.ready', 'w').close()"
+endef
+
+ifneq ($(EDITION),)
+ifneq ($(filter test%,$(MAKECMDGOALS)),)
+$(error make test proves the book with its solutions; leave EDITION out)
+endif
+endif
+
 CLASS := $(if $(EDITION),--edition "$(EDITION)")
 
 # pages are executed without a GPU, and on one thread: their matrices are small, and no output depends on it
 QUIET := CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1
 
-.PHONY: book serve test test-colab notebooks figures pdf site-archive peers bench assignments grade clean
+.PHONY: book serve test test-colab notebooks figures pdf site-archive weigh peers bench mutants assignments grade clean
 
 book: .venv/.ready
 	@"$(BIN)/python" tools/build.py $(CLASS) $(if $(COURSE),--course "$(COURSE)")
@@ -56,7 +74,6 @@ pdf: book
 site-archive: book
 	@"$(BIN)/python" tools/archive.py $(CLASS)
 
-.PHONY: weigh
 weigh: book
 	@"$(BIN)/python" tools/browser.py
 	@"$(BIN)/python" tools/weigh.py
@@ -68,53 +85,24 @@ figures: .venv/.ready
 clean:
 	rm -rf _build .venv .venv-colab .venv-peers .venv-grading .venv-mutants
 
-.venv/.ready: requirements.txt pyproject.toml
-	@"$(PYTHON)" -c "import sys; sys.exit(sys.version_info < (3, 11) and 'The book needs Python 3.11 or newer; this is ' + sys.version.split()[0] + '. Run make PYTHON=/path/to/python3.11')"
-	@echo "environment: a few minutes, once"
-	@"$(PYTHON)" -m venv .venv
-	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -r requirements.txt
-	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	@"$(BIN)/python" -c "open('.venv/.ready', 'w').close()"
-
 peers: .venv/.ready .venv-peers/.ready
-	CUDA_VISIBLE_DEVICES= "$(BIN:.venv/%=.venv-peers/%)/python" -m pytest tests/peers -o addopts=--import-mode=importlib
+	CUDA_VISIBLE_DEVICES= "$(call in,peers)/python" -m pytest tests/peers -o addopts=--import-mode=importlib
 
 bench: .venv/.ready .venv-peers/.ready
-	CUDA_VISIBLE_DEVICES= "$(BIN:.venv/%=.venv-peers/%)/python" tools/bench.py $(if $(QUICK),--quick)
-
-.venv-peers/.ready: requirements-peers.txt pyproject.toml
-	@"$(PYTHON)" -m venv .venv-peers
-	@"$(BIN:.venv/%=.venv-peers/%)/python" -m pip install --quiet --disable-pip-version-check -r requirements-peers.txt
-	@"$(BIN:.venv/%=.venv-peers/%)/python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	@"$(BIN)/python" -c "open('.venv-peers/.ready', 'w').close()"
-
-.venv-colab/.ready: requirements-colab.txt pyproject.toml
-	@"$(PYTHON)" -m venv .venv-colab
-	@"$(BIN:.venv/%=.venv-colab/%)/python" -m pip install --quiet --disable-pip-version-check -r requirements-colab.txt
-	@"$(BIN:.venv/%=.venv-colab/%)/python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	@"$(BIN)/python" -c "open('.venv-colab/.ready', 'w').close()"
+	CUDA_VISIBLE_DEVICES= "$(call in,peers)/python" tools/bench.py $(if $(QUICK),--quick)
 
 assignments: .venv-grading/.ready
-	$(QUIET) "$(BIN:.venv/%=.venv-grading/%)/python" tools/assignments.py
-	$(QUIET) "$(BIN:.venv/%=.venv-grading/%)/python" -m pytest tests/assignments -o addopts=--import-mode=importlib
+	$(QUIET) "$(call in,grading)/python" tools/assignments.py
+	$(QUIET) "$(call in,grading)/python" -m pytest tests/assignments -o addopts=--import-mode=importlib
 
 grade: .venv-grading/.ready
-	@$(QUIET) "$(BIN:.venv/%=.venv-grading/%)/python" tools/grade.py "$(SUBMISSIONS)" $(if $(TRUST),--trust)
+	@$(QUIET) "$(call in,grading)/python" tools/grade.py "$(SUBMISSIONS)" $(if $(TRUST),--trust)
 
-.venv-grading/.ready: requirements-grading.txt pyproject.toml
-	@"$(PYTHON)" -c "import sys; sys.exit(sys.version_info < (3, 11) and 'The book needs Python 3.11 or newer; this is ' + sys.version.split()[0] + '. Run make PYTHON=/path/to/python3.11')"
-	@echo "environment for grading: a few minutes, once"
-	@"$(PYTHON)" -m venv .venv-grading
-	@"$(BIN:.venv/%=.venv-grading/%)/python" -m pip install --quiet --disable-pip-version-check -r requirements-grading.txt
-	@"$(BIN:.venv/%=.venv-grading/%)/python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	@"$(BIN:.venv/%=.venv-grading/%)/python" -c "open('.venv-grading/.ready', 'w').close()"
-
-.PHONY: mutants
 mutants: .venv-mutants/.ready
-	$(QUIET) "$(BIN:.venv/%=.venv-mutants/%)/python" tools/mutants.py $(MODULE) $(if $(SAMPLE),--sample $(SAMPLE))
+	$(QUIET) "$(call in,mutants)/python" tools/mutants.py $(MODULE) $(if $(SAMPLE),--sample $(SAMPLE))
 
-.venv-mutants/.ready: requirements-mutants.txt pyproject.toml
-	@"$(PYTHON)" -m venv .venv-mutants
-	@"$(BIN:.venv/%=.venv-mutants/%)/python" -m pip install --quiet --disable-pip-version-check -r requirements-mutants.txt
-	@"$(BIN:.venv/%=.venv-mutants/%)/python" -m pip install --quiet --disable-pip-version-check --no-deps --editable .
-	@"$(BIN:.venv/%=.venv-mutants/%)/python" -c "open('.venv-mutants/.ready', 'w').close()"
+.venv/.ready: requirements.txt pyproject.toml
+	$(call environment,.venv)
+
+.venv-%/.ready: requirements-%.txt pyproject.toml
+	$(call environment,.venv-$*)

@@ -112,6 +112,8 @@
   // -----------------------------------------------------------------------------------------------------------------
 
   document.addEventListener("DOMContentLoaded", () => {
+    // the theme looks for a list of contents that its pages do not have, and for a tenth of a section, even a long one
+    Object.assign(document.body.dataset, { bsTarget: "nav.page-toc", bsThreshold: "0,0.1,0.5,1" });
     document.body.append(dialog);
     for (const drawing of document.querySelectorAll("svg.drawing")) {
       drawing.tabIndex = 0;

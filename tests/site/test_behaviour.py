@@ -35,6 +35,18 @@ def test_a_drawing_opens_enlarged_by_click_and_by_enter(visit, address):
         assert not dialog.is_visible()
 
 
+def test_the_contents_beside_the_page_show_where_one_is(visit, address):
+    page = visit(f"{address}/{WHOLE}.html", width=1400)
+    marked = "[...document.querySelectorAll('nav.page-toc .toc-h2 > a.active')].map((a) => a.hash).join()"
+    page.mouse.move(700, 450)
+    for link in page.locator("nav.page-toc .toc-h2 > a").all()[:-1]:  # the last section is too short to come so far up
+        name = link.get_attribute("href")
+        while page.locator(name).bounding_box()["y"] > 300:
+            page.mouse.wheel(0, 200)
+            page.wait_for_timeout(20)
+        page.wait_for_function(f"{marked} === '{name}'", timeout=3000)
+
+
 @pytest.mark.parametrize("kind", ["svg", "png"])
 def test_a_drawing_can_be_saved(visit, address, tmp_path, kind):
     page = visit(f"{address}/{SLIDERS[0]}.html", theme="dark")
