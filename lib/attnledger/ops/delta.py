@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from . import _check
+from ._precision import own_precision
 from ._rows import Rows
 
 SEGMENT = 512  # tokens prepared at once: their temporaries stay in cache, and the state carries over all the same
@@ -20,6 +21,7 @@ FEW = 4  # up to so many tokens the recurrence is faster than a chunk
 FORGOTTEN = -1000.0  # e^-1000 is 0 even in fp64, as e^-inf is, but differences of such exponents are still numbers
 
 
+@own_precision
 def delta_rule(
     q: Tensor,
     k: Tensor,
@@ -64,6 +66,7 @@ def delta_rule(
     return chunked_delta_rule(q, k, v, **options, chunk=32 if chunk is None else chunk)
 
 
+@own_precision
 def recurrent_delta_rule(
     q: Tensor,
     k: Tensor,
@@ -92,6 +95,7 @@ def recurrent_delta_rule(
     return (out.to(q.dtype), S) if return_state else out.to(q.dtype)
 
 
+@own_precision
 def chunked_delta_rule(
     q: Tensor,
     k: Tensor,

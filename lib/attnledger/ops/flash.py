@@ -16,11 +16,13 @@ import torch
 from torch import Tensor
 
 from . import _check
+from ._precision import own_precision
 from .softmax import NEVER, _mix
 
 LOG2_E = math.log2(math.e)  # e^s = 2^(s log2 e), and powers of 2 are the cheap ones, on GPUs and here
 
 
+@own_precision
 def flash_attention(
     q: Tensor,
     k: Tensor,
@@ -108,6 +110,7 @@ class _Tiled(torch.autograd.Function):
         return out, (largest + total.log2()) / LOG2_E
 
     @staticmethod
+    @own_precision
     def backward(ctx: Any, dO: Tensor, d_lse: Tensor) -> tuple[Tensor | None, ...]:
         """Tiles of keys outside, tiles of queries inside; each tile of weights is computed again.
 

@@ -28,6 +28,7 @@ import torch
 from torch import Tensor, nn
 
 from . import _check
+from ._precision import own_precision
 from .position import apply_rope
 from .softmax import attention
 
@@ -167,6 +168,7 @@ class GroupedQueryAttention(nn.Module):
         self.w_v = nn.Linear(d_model, self.kv_heads * self.value_dim, bias=False)
         self.w_o = nn.Linear(heads * self.value_dim, d_model, bias=False)
 
+    @own_precision
     def forward(self, x: Tensor, *, return_cache: bool = False) -> Tensor | tuple[Tensor, KeyValueCache]:
         """Prefill: ``x (..., T, d_model)`` to the same shape, each token seeing itself and those before it.
 
@@ -175,6 +177,7 @@ class GroupedQueryAttention(nn.Module):
         out, cache = self.decode(x)
         return (out, cache) if return_cache else out
 
+    @own_precision
     def decode(self, x: Tensor, cache: KeyValueCache | None = None) -> tuple[Tensor, KeyValueCache]:
         """The next tokens ``x (..., T, d_model)``, one or more, after those of ``cache`` (None: after nothing).
 
@@ -269,6 +272,7 @@ class LatentAttention(nn.Module):
         self.w_o = nn.Linear(heads * self.value_dim, d_model, bias=False)
         self.norm_kv, self.norm_q = nn.Identity(), nn.Identity()
 
+    @own_precision
     def forward(
         self, x: Tensor, *, absorb: bool = False, return_cache: bool = False
     ) -> Tensor | tuple[Tensor, LatentCache]:
@@ -280,6 +284,7 @@ class LatentAttention(nn.Module):
         out, cache = self.decode(x, absorb=absorb)
         return (out, cache) if return_cache else out
 
+    @own_precision
     def decode(self, x: Tensor, cache: LatentCache | None = None, *, absorb: bool = True) -> tuple[Tensor, LatentCache]:
         """The next tokens ``x (..., T, d_model)``, one or more, after those of ``cache`` (None: after nothing).
 
@@ -381,6 +386,7 @@ class TensorProductAttention(nn.Module):
             nn.init.xavier_uniform_(factor.weight)
         self.w_o = nn.Linear(heads * self.value_dim, d_model, bias=False)
 
+    @own_precision
     def forward(self, x: Tensor, *, return_cache: bool = False) -> Tensor | tuple[Tensor, FactorCache]:
         """Prefill: ``x (..., T, d_model)`` to the same shape, each token seeing itself and those before it.
 
@@ -389,6 +395,7 @@ class TensorProductAttention(nn.Module):
         out, cache = self.decode(x)
         return (out, cache) if return_cache else out
 
+    @own_precision
     def decode(self, x: Tensor, cache: FactorCache | None = None) -> tuple[Tensor, FactorCache]:
         """The next tokens ``x (..., T, d_model)``, one or more, after those of ``cache`` (None: after nothing).
 
@@ -437,6 +444,7 @@ def repeat_heads(x: Tensor, heads: int) -> Tensor:
     return x.unsqueeze(-3).expand(*lead, kv_heads, heads // kv_heads, T, d).reshape(*lead, heads, T, d)
 
 
+@own_precision
 def tensor_product(a: Tensor, b: Tensor) -> Tensor:
     """Queries, keys or values of all heads from their factors: ``1/R Σ_r a_r ⊗ b_r`` for each token.
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from . import _check
+from ._precision import own_precision
 
 FEW = 1  # up to so many tokens the recurrence is faster than a chunk
 FeatureMap = Callable[[Tensor], Tensor]
@@ -71,6 +72,7 @@ def favor_plus(d: int, features: int = 256, seed: int = 0) -> FeatureMap:
     directions = torch.cat([orthogonal() for _ in range(math.ceil(features / d))])[:features]  # rows of length 1
     omega = directions * normal(features, d).norm(dim=-1, keepdim=True)
 
+    @own_precision
     def feature_map(x: Tensor) -> Tensor:
         if x.shape[-1] != d:
             _check.complain("x", f"shape {tuple(x.shape)}", f"(..., T, d) with d = {d}")
@@ -80,6 +82,7 @@ def favor_plus(d: int, features: int = 256, seed: int = 0) -> FeatureMap:
     return feature_map
 
 
+@own_precision
 def linear_attention(
     q: Tensor,
     k: Tensor,
@@ -124,6 +127,7 @@ def linear_attention(
     return chunked_linear_attention(q, k, v, **options, chunk=64 if chunk is None else chunk)
 
 
+@own_precision
 def recurrent_linear_attention(
     q: Tensor,
     k: Tensor,
@@ -151,6 +155,7 @@ def recurrent_linear_attention(
     return _result(out.to(q.dtype), S, z, normalize, return_state)
 
 
+@own_precision
 def chunked_linear_attention(
     q: Tensor,
     k: Tensor,

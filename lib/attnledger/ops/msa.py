@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 
 from . import _check
+from ._precision import own_precision
 from .softmax import NEVER, _mix, _softmax
 
 TILE = 128  # queries scored at once: no matrix of all pairs is ever held
 ROWS = 1024  # query rows met by one block at once: their scores stay in cache
 
 
+@own_precision
 def index_scores(iq: Tensor, ik: Tensor) -> Tensor:
     """Scores of every token for every query, ``iq ikᵀ / √d``, **not** masked: mask before taking a maximum of them.
 
@@ -80,6 +82,7 @@ def select_blocks(
     return chosen.masked_fill(chosen == n_blocks, -1)
 
 
+@own_precision
 def block_sparse_attention(
     q: Tensor, k: Tensor, v: Tensor, blocks: Tensor, *, block_size: int = 128, scale: float | None = None
 ) -> Tensor:
@@ -147,6 +150,7 @@ def _attend_by_block(q: Tensor, k: Tensor, v: Tensor, chose: Tensor, block_size:
     return weighted / total.masked_fill(total == 0, 1.0)
 
 
+@own_precision
 def alignment_loss(
     iq: Tensor,
     ik: Tensor,

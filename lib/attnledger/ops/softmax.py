@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from . import _check
+from ._precision import own_precision
 
 NEVER = float("-inf")
 
 
+@own_precision
 def attention(
     q: Tensor,
     k: Tensor,
@@ -59,6 +61,7 @@ def attention(
     return (out, lse) if return_lse else out
 
 
+@own_precision
 def attention_weights(
     q: Tensor,
     k: Tensor,

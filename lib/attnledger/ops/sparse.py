@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from . import _check
+from ._precision import own_precision
 from ._rows import recorded
 from .softmax import NEVER, _mix, _softmax, attention, merge
 
@@ -165,6 +166,7 @@ def _rows(x: Tensor, position: Tensor) -> Tensor:
     return torch.cat([x, x.new_zeros(1, *x.shape[1:])])[position.clamp(min=-1)]
 
 
+@own_precision
 def sliding_window_attention(
     q: Tensor,
     k: Tensor,
@@ -328,6 +330,7 @@ def lsh_buckets(x: Tensor, *, buckets: int, rounds: int = 1, seed: int = 0) -> T
     return torch.cat([turned, -turned], dim=-1).argmax(-1)
 
 
+@own_precision
 def lsh_attention(
     q_k: Tensor,
     v: Tensor,

@@ -16,10 +16,12 @@ import torch
 from torch import Tensor
 
 from . import _check
+from ._precision import own_precision
 
 FEW = 1  # up to so many tokens the recurrence is faster than a chunk
 
 
+@own_precision
 def selective_scan(
     x: Tensor,
     delta: Tensor,
@@ -76,6 +78,7 @@ def selective_scan(
     return (y.to(x.dtype), S) if return_state else y.to(x.dtype)
 
 
+@own_precision
 def ssd(
     x: Tensor,
     g: Tensor,
@@ -120,6 +123,7 @@ def ssd(
     return chunked_ssd(x, g, B, C, **options, chunk=64 if chunk is None else chunk)
 
 
+@own_precision
 def recurrent_ssd(
     x: Tensor,
     g: Tensor,
@@ -146,6 +150,7 @@ def recurrent_ssd(
     return (y.to(x.dtype), S) if return_state else y.to(x.dtype)
 
 
+@own_precision
 def chunked_ssd(
     x: Tensor,
     g: Tensor,
