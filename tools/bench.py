@@ -2,12 +2,13 @@
 
 B = 1, H = 4, d = 128, fp32, two threads, which wait for work as they do wherever torch is installed, unless
 OMP_WAIT_POLICY says otherwise (PASSIVE puts them to sleep at once, and waking costs the forms of many small products
-most). The number of threads is read when torch starts, so the script starts itself again with it. A ratio is the median
-over rounds, in which the candidates take turns, with its quartiles; lower is better unless it says >=. What the machine
-can do at most stands beside it: a square matrix product and a copy, in the same run. A row whose peer is not installed
-says so. ``--quick``: small sizes, which judge nothing; ``--only WORD``: rows whose measure has the word in its name.
-The table is printed, and with environment and samples written to _build/bench.json. It is meant to take no more than
-five minutes on two quiet cores.
+most). Each measure runs in a process of its own: what earlier ones left behind in the allocator moves times by several
+per cent, and the number of threads is read when torch starts. A ratio is the median over rounds, in which the
+candidates take turns, with its quartiles; lower is better unless it says >=. What the machine can do at most stands
+beside it: a square matrix product and a copy, in the same run. A row whose peer is not installed says so.
+``--quick``: small sizes, which judge nothing; ``--only WORD``: rows whose measure has the word in its name. The table
+is printed, and with environment and samples written to _build/bench.json. It is meant to take no more than five minutes
+on two quiet cores.
 """
 
 import argparse
@@ -287,20 +288,27 @@ class Bench:
         gated_delta, gemm_share, recurrence, channel_delta, window, block_sparse, flash, flash_memory, linear, errors
     )  # fmt: skip
 
-    def rows(self, only: str = "") -> Iterator[Row]:
-        """Every measure's rows, each measured when asked for; without its peer, a row that says so."""
-        for measure in self.measures:
-            made = measure(self) if only in measure.__name__ else ()
-            row = None
-            try:
-                for following in made:
-                    if row:
-                        yield row
-                    row = following
-            except ModuleNotFoundError as missing:
-                row.note = f"peer missing: no module {missing.name}"
-            if row:
-                yield row
+    def rows(self, measure: str) -> Iterator[Row]:
+        """A measure's rows, each measured when asked for; without its peer, a row that says so."""
+        row = None
+        try:
+            for following in getattr(self, measure)():
+                if row:
+                    yield row
+                row = following
+        except ModuleNotFoundError as missing:
+            row.note = f"peer missing: no module {missing.name}"
+        yield row
+
+
+def rows_elsewhere(measure: str, quick: bool) -> Iterator[Row]:
+    """A measure's rows, from a fresh process, as they come."""
+    command = [sys.executable, __file__, "--measure", measure, *(["--quick"] if quick else [])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | SETTINGS) as process:
+        for told in process.stdout:
+            yield Row(**json.loads(told))
+    if process.returncode:
+        raise SystemExit(process.returncode)
 
 
 # --- the table -------------------------------------------------------------------------------------------------------
@@ -322,10 +330,15 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small sizes; judges nothing")
     parser.add_argument("--only", default="", help=", ".join(measure.__name__ for measure in Bench.measures))
     parser.add_argument("--memory", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if any(os.environ.get(name) != value for name, value in SETTINGS.items()):
         return subprocess.run([sys.executable, *sys.argv], env=os.environ | SETTINGS).returncode
     torch.set_num_threads(2)
+    if options.measure:
+        for row in Bench(options.quick).rows(options.measure):
+            print(json.dumps(asdict(row)), flush=True)
+        return 0
     if options.memory:
         q, k, v = (normal(1, H, options.memory, D, seed=seed) for seed in range(3))
         flash_attention(*(x[..., :64, :] for x in (q, k, v)))  # what torch loads on its first call is not the tiles'
@@ -333,7 +346,7 @@ def main() -> int:
         print(timing.measure(call, warmup_ms=1, run_ms=1).memory_bytes)
         return 0
 
-    begun, bench, rows = time.perf_counter(), Bench(options.quick), []
+    begun, rows = time.perf_counter(), []
     small = {"gemm_size": 256, "copy_mib": 8, "warmup_ms": 1, "run_ms": 1} if options.quick else {}
     top = timing.ceilings("cpu", **small)
     about = timing.environment("cpu", dtype=torch.float32)
@@ -345,9 +358,10 @@ def main() -> int:
         print(f"load before: {about['load_before']:.2f} (above 1 the ratios hold, the times do not)")
     head = f"{'measure':<66} {'must':>9} {'reach':>8} {'measured':>9} {'p25-p75':>13} {'n':>4}  verdict"
     print("\n" + head, flush=True)
-    for row in bench.rows(options.only):
-        rows.append(row)
-        print(line(row, judged=not options.quick), flush=True)
+    for measure in Bench.measures:
+        for row in rows_elsewhere(measure.__name__, options.quick) if options.only in measure.__name__ else ():
+            rows.append(row)
+            print(line(row, judged=not options.quick), flush=True)
     about["seconds"] = round(time.perf_counter() - begun, 1)
     print(f"\n{about['seconds']:.0f} s")
     ceilings = {"gemm": top.gemm.samples, "copy": top.copy.samples}

@@ -36,3 +36,14 @@ def test_verdicts():
 def test_errors_are_within_their_tolerances():
     rows = list(bench.Bench(quick=True).rows("errors"))
     assert len(rows) == 4 and all(row.verdict == "kept" for row in rows)
+
+
+def test_a_process_of_its_own_tells_the_same():
+    here, elsewhere = bench.Bench(quick=True).rows("errors"), bench.rows_elsewhere("errors", quick=True)
+    assert [bench.line(row) for row in here] == [bench.line(row) for row in elsewhere]
+
+
+def test_a_process_that_fails_ends_the_bench(capfd):
+    with pytest.raises(SystemExit):
+        list(bench.rows_elsewhere("no_such_measure", quick=True))
+    assert "no_such_measure" in capfd.readouterr().err
