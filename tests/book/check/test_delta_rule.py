@@ -198,7 +198,5 @@ def test_junk_gets_a_message(name, junk):
     assert verdict.right is False and verdict.message
 
 
-def test_every_exercise_of_the_page_is_tested():
-    own = {name: f for name, f in vars(delta_rule).items() if getattr(f, "__module__", "") == delta_rule.__name__}
-    defined = {name for name, f in own.items() if hasattr(f, "__wrapped__")}
-    assert defined == set(NAMES)
+def test_every_exercise_of_the_page_is_tested(exercises_of):
+    assert exercises_of(delta_rule) == set(NAMES)

@@ -151,6 +151,5 @@ def test_junk_gets_a_message(name, junk):
     assert verdict.right is False and verdict.message
 
 
-def test_every_exercise_of_the_page_is_tested():
-    defined = {name for name, f in vars(primer).items() if hasattr(f, "__wrapped__")} - {"exercise"}
-    assert defined == set(NAMES)
+def test_every_exercise_of_the_page_is_tested(exercises_of):
+    assert exercises_of(primer) == set(NAMES)
