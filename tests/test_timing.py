@@ -224,6 +224,16 @@ def test_memory_on_a_cpu_is_the_growth_of_the_resident_peak():
     assert grown == pytest.approx(sizes, abs=8)
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators keep their free pages")
+def test_memory_that_earlier_work_left_in_the_heap_counts_again():
+    pieces = [torch.ones(100 * 2**10, dtype=torch.uint8) for _ in range(600)]  # too small for mappings of their own
+    last = pieces.pop()  # and something above them that stays, so that freeing does not shrink the heap
+    del pieces
+    grown = measure(lambda: torch.ones(32 * 2**20, dtype=torch.uint8), warmup_ms=1.0, run_ms=1.0).memory_bytes / 2**20
+    assert grown == pytest.approx(32, abs=8)
+    assert last.numel()
+
+
 def test_memory_is_unknown_where_the_system_does_not_say(monkeypatch, clock):
     monkeypatch.setattr(timing, "resource", None)  # as on Windows
     timed = measure(clock.work(1.0), clock=clock)

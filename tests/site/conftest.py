@@ -12,7 +12,15 @@ import browser
 import pages
 
 SITE = pages.ROOT / "_build" / "html"
-READY = "async () => { await window.MathJax?.startup?.promise; await document.fonts.ready; }"
+READY = """
+async () => {
+  await window.MathJax?.startup?.promise;
+  await document.fonts.ready;
+  // buttons fade into the theme's colours: what is measured on the way is neither the one nor the other
+  const moving = () => document.getAnimations().filter((one) => one.playState === "running");
+  while (moving().length) await Promise.allSettled(moving().map((one) => one.finished));
+}
+"""
 
 
 @pytest.fixture(scope="package")

@@ -14,6 +14,22 @@ WHOLE = "chapters/linear/linear-attention"
 REPEATED = {"exclude": [["div.highlight"], ["mjx-container"]]}
 
 
+SLOWLY = """
+addEventListener("DOMContentLoaded", () => {
+  document.head.append(document.createElement("style"));
+  document.head.lastChild.textContent = "* { transition-duration: 1s !important }";
+})
+"""
+
+
+def test_a_visit_begins_when_the_colours_have_arrived(visit, address):
+    page = visit(f"{address}/intro.html", theme="dark", before=lambda page: page.add_init_script(SLOWLY))
+    color = "getComputedStyle(document.querySelector('.search-button__default-text')).color"
+    first = page.evaluate(color)
+    page.wait_for_timeout(1500)
+    assert page.evaluate(color) == first
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", pages.documents())
 def test_axe_finds_no_violation(visit, address, name, theme):

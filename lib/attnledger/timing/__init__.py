@@ -9,6 +9,7 @@ CPU it agrees with ``torch.utils.benchmark.Timer`` at the same number of threads
 ``torch.use_deterministic_algorithms`` is off: it fills fresh memory, and cuBLAS may refuse to run under it.
 """
 
+import ctypes
 import math
 import os
 import platform
@@ -68,7 +69,8 @@ class Timing(Samples):
     `first` is the first call, compilation included, by the wall clock. `overhead` is what this timer reads for a
     function that does nothing; it is not subtracted. `memory_bytes` is, on CUDA, the peak allocated during the second
     call above what was allocated before it; on a CPU, the growth of the resident peak in the first call, a lower bound:
-    pages the allocator already holds do not count, nor, outside Linux, what stays below an earlier peak. None: unknown.
+    pages an allocator still holds do not count (glibc is first made to give its free ones back), nor, outside Linux,
+    what stays below an earlier peak. None: unknown.
     """
 
     first: float
@@ -424,11 +426,14 @@ def _is_out_of_memory(error: Exception) -> bool:
 def _resident_peak(restart: bool = False) -> int | None:
     """Peak resident bytes of this process; Linux can start it again from the present size (proc_pid_clear_refs(5)).
 
-    There ``ru_maxrss`` begins with what the parent held when it started this process, so the kernel's own mark is read.
+    Before that, glibc gives free pages back (malloc_trim(3)), or a call served from them would seem to need none.
+    ``ru_maxrss`` begins with what the parent held when it started this process, so Linux's own mark is read.
     """
     if resource is None:
         return None
     if restart:
+        with suppress(OSError, AttributeError, TypeError):
+            ctypes.CDLL(None).malloc_trim(0)
         with suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5")
     with suppress(OSError, TypeError):
