@@ -63,7 +63,8 @@ LEAST = 0.9  # of a module's mutants are killed
 # --- mutants ---------------------------------------------------------------------------------------------------------
 
 WORDING = {"complain": 1, "shape": 3, "matrix": 2, "_check_per_head": 4}  # from this argument on, a check's are words
-WORDS = {"got", "want", "wanted", "most", "words", "provenance", "_A100", "_HOPPER", "FeatureMap", "State"}
+WORDS = {"got", "want", "wanted", "most", "words", "provenance", "_GUIDE", "_A100", "_HOPPER"}
+WORDS |= {"FeatureMap", "State", "Args", "Result"}  # types
 QUIET = {"provenance", "strict"}  # keywords: where a number was read, and a guard of zip that nothing reaches
 SPEAKING = {"_span"}  # functions that only word a complaint
 MODULES = {"torch", "math", "nn", "cst", "_check", "F", "super", "ctx"}

@@ -9,9 +9,9 @@ from attnledger.costs.models import KIMI_LINEAR_48B
 
 ALT = (
     "Kimi Linear against the same model with a cache in all 27 layers, decoding, for contexts from 4K to 1M tokens: "
-    "how many times less. The FLOP of attention are a level line near 3.9, the bytes of attention rise to it early, "
-    "the whole step for one request rises from 1 to 2.7. A dot at 1M tokens, the step measured, lies just below that "
-    "line; another, reported for larger batches, lies above everything."
+    "how many times less. The FLOP of attention are a nearly level line, from 3.7 to 3.9, the bytes of attention rise "
+    "to it early, the whole step for one request rises from 1 to 2.6. A dot at 1M tokens, the step measured, lies just "
+    "below that line; another, reported for larger batches, lies above everything."
 )
 
 GRID = [2**e for e in range(12, 21)]

@@ -190,6 +190,12 @@ def test_mla_for_a_model_without_a_latent_takes_deepseek_v2s_proportions():
     assert kv_numbers_per_layer(DEEPSEEK_V2, scheme="mla") == kv_numbers_per_layer(DEEPSEEK_V2)
 
 
+def test_mla_takes_a_models_own_latent_whole_or_not_at_all():
+    assert kv_numbers_per_layer(replace(DEEPSEEK_V3, kv_lora_rank=100, rope_dim=30)) == 130
+    for part in ({"kv_lora_rank": 100}, {"rope_dim": 30}):  # of another kind of model
+        assert kv_numbers_per_layer(replace(LLAMA_3_8B, **part), scheme="mla") == 4 * 128 + 64
+
+
 def test_the_source_b_exercise_ranks_the_schemes():
     values = [kv_numbers_per_layer(LLAMA_2_70B, scheme=s) for s in ("mha", "gqa", "mqa", "tpa")]
     assert values == [16_384, 2_048, 256, 768]
@@ -238,9 +244,12 @@ def test_requests_per_card_by_hand():
     fixed = {"tokens": 4096, "cards": 2, "weight_bytes": 140 * 10**9}
     assert requests_per_card(LLAMA_2_70B, A100_80, scheme="mha", **fixed) == 1
     assert requests_per_card(LLAMA_2_70B, A100_80, scheme="mqa", **fixed) == 119
-    # with the counted weights two fit, with what the driver offers three
-    assert requests_per_card(LLAMA_2_70B, A100_80, scheme="mha", tokens=4096, cards=2) == 2
-    assert requests_per_card(LLAMA_2_70B, A100_80, scheme="mha", tokens=4096, cards=2, memory="reported") == 3
+    # with the counted weights two fit; with what one driver offers three, with an older one's two
+    counted = {"scheme": "mha", "tokens": 4096, "cards": 2}
+    older = replace(A100_80, reported=84_987_740_160)
+    assert requests_per_card(LLAMA_2_70B, A100_80, **counted) == 2
+    assert requests_per_card(LLAMA_2_70B, A100_80, **counted, memory="reported") == 3
+    assert requests_per_card(LLAMA_2_70B, older, **counted, memory="reported") == 2
 
 
 def test_requests_per_card_counts_states_and_never_goes_below_zero():
@@ -281,6 +290,9 @@ def test_what_fits_fits_and_one_more_does_not(tokens, cards, scheme):
         (lambda: kv_numbers_per_layer(LLAMA_3_8B, scheme="tpa", ranks=(0, 1)), "ranks"),
         (lambda: kv_numbers_per_layer(LLAMA_3_8B, scheme="tpa", ranks=(1, 1.5)), "ranks"),
         (lambda: kv_numbers_per_layer(LLAMA_3_8B, scheme="tpa", ranks=2), "ranks"),
+        (lambda: kv_numbers_per_layer(LLAMA_3_8B, scheme="tpa", ranks=[2, 2]), "ranks wants a tuple"),
+        (lambda: kv_numbers_per_layer(LLAMA_3_8B, scheme="mha", ranks=(2, 2)), "ranks"),
+        (lambda: kv_numbers_per_layer(replace(GPT_3_175B, head_dim=5), scheme="mla"), "scheme='mla'"),
         (lambda: kv_bytes_per_token(LLAMA_3_8B, bytes_per_number=0), "bytes_per_number"),
         (lambda: kv_bytes_per_token(LLAMA_3_8B, bytes_per_number="bf16"), "bytes_per_number"),
         (lambda: kv_cache_numbers(LLAMA_3_8B, -1), "tokens"),
@@ -318,6 +330,9 @@ def test_what_fits_fits_and_one_more_does_not(tokens, cards, scheme):
         (lambda: requests_per_card(LLAMA_3_8B, H800, tokens=1, memory="reported"), "memory"),
         (lambda: requests_per_card(LLAMA_3_8B, H100, tokens=1, weight_bytes=-1), "weight_bytes"),
         (lambda: requests_per_card(LLAMA_3_8B, H100, tokens=1, reserve_bytes=-1), "reserve_bytes"),
+        (lambda: requests_per_card(LLAMA_3_8B, H100, tokens=1, weight_bytes=False), "weight_bytes"),
+        (lambda: requests_per_card(LLAMA_3_8B, H100, tokens=1, state_bytes_per_number="x"), "state_bytes_per_number"),
+        (lambda: requests_per_card(TINY, H100, tokens=1, state_bytes_per_number=0), "state_bytes_per_number"),
         (lambda: requests_per_card(replace(TINY, parameters=None), H100, tokens=1), "weight_bytes"),
     ],
 )
@@ -325,5 +340,5 @@ def test_wrong_arguments_are_named(call, named):
     if named is None:
         assert call()
         return
-    with pytest.raises(ValueError, match=rf"^{named} wants? .*got"):
+    with pytest.raises(ValueError, match=rf"^{named}( wants?)? .*got"):
         call()

@@ -22,12 +22,12 @@ def test_every_field_says_where_it_was_read(gpu):
 # and fp32; SMs; KB of L1 and shared memory per SM, and of it shared at most; MB of L2.
 PRINTED = {
     "A100 40 GB": (40, 42_405_855_232 / 2**20, 1555, 312, 312, None, 19.5, 108, 192, 164, 40),
-    "A100 80 GB": (80, 81_920, 2039, 312, 312, None, 19.5, 108, 192, 164, 40),
+    "A100 80 GB": (80, 85_100_068_864 / 2**20, 2039, 312, 312, None, 19.5, 108, 192, 164, 40),
     "H100 SXM": (80, 81_089, 3350, 989.4, 989.4, 1978.9, 67, 132, 256, 228, 50),
     "H800 SXM": (80, None, 3350, 989.4, 989.4, 1978.9, 67, 132, 256, 228, 50),
     "H200 SXM": (141, 143_156, 4800, 989.4, 989.4, 1978.9, 67, 132, 256, 228, 60),
     "T4": (16, 15_095, 320, 65, None, None, 8.1, 40, 96, 64, 4),
-    "L4": (24, 23_034, 300, 121, 121, 242.5, 30.3, 58, 128, 100, 48),
+    "L4": (24, 23_612_293_120 / 2**20, 300, 121, 121, 242.5, 30.3, 58, 128, 100, 48),
 }
 
 
@@ -37,6 +37,12 @@ def test_the_numbers_are_those_printed(gpu):
     sizes = (gpu.memory / 1e9, gpu.reported and gpu.reported / 2**20, gpu.bandwidth / 1e9)
     on_chip = (gpu.sms, gpu.sram_per_sm / 2**10, gpu.shared_per_sm / 2**10, gpu.l2 / 2**20)
     assert (*sizes, *peaks, *on_chip) == PRINTED[gpu.name]
+
+
+def test_the_shared_part_of_an_sm_is_part_of_it():
+    with pytest.raises(ValueError, match="^shared_per_sm wants at most .*got"):
+        replace(T4, shared_per_sm=T4.sram_per_sm + 1)
+    assert replace(T4, shared_per_sm=T4.sram_per_sm).shared_per_sm == T4.sram_per_sm
 
 
 def test_a_card_cannot_be_written_to():

@@ -2,6 +2,7 @@
 
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
 from attnledger.costs import layer_weights, models
@@ -49,7 +50,22 @@ PRINTED = {
     "DeepSeek-V3": (61, 7168, 128, 128, 128, 128, 18432, 129280, 671e9, 37e9, 2**17, 512, 1536, 64),
     "MiniMax-M3": (60, 6144, 64, 4, 128, 128, 12288, 200064, 428e9, 23e9, 2**20, None, None, None),
     "MSA paper model 109B": (41, 3072, 64, 4, 128, 128, None, None, 109e9, 6e9, 2**20, None, None, None),
-    "Kimi Linear 48B-A3B": (27, 2304, 32, 32, 128, 128, 9216, 163840, 48e9, 3e9, 2**20, 512, None, 64),
+    "Kimi Linear 48B-A3B": (
+        27,
+        2304,
+        32,
+        32,
+        128,
+        128,
+        9216,
+        163840,
+        49_122_681_728,
+        3_484_459_904,
+        2**20,
+        512,
+        None,
+        64,
+    ),
     "Kimi K3": (93, 7168, 96, 96, 128, 128, 33792, 163840, 2780e9, 104.2e9, 2**20, 512, 1536, 64),
     "Qwen3.5-397B-A17B": (60, 4096, 32, 2, 256, 256, None, 248320, 397e9, 17e9, 2**18, None, None, None),
 }
@@ -115,6 +131,25 @@ def test_deepseek_v3_has_the_activated_attention_its_report_implies():
     assert total == pytest.approx(m.parameters, rel=0.01)
 
 
+def test_kimi_linear_has_the_parameters_of_its_released_weights():
+    # the shapes of the checkpoint: queries, keys and values 4096 wide, each with a convolution of 4 taps
+    m, expert = KIMI_LINEAR_48B, 3 * 2304 * 1024
+    low_rank = 2 * (128 * m.d_model + 4096 * 128)  # forget gate and output gate
+    kda = 4 * 4096 * m.d_model + 3 * 4096 * 4 + low_rank + 32 * m.d_model + 4096 + 32 + 128
+    mla = 32 * 192 * m.d_model + 576 * m.d_model + 512 + 32 * 256 * 512 + 4096 * m.d_model
+    routed = 256 * expert + 256 * m.d_model + 256
+    other = 3 * m.d_model * m.d_ff + 26 * expert + (2 * m.vocab + 2 * m.layers + 1) * m.d_model
+    assert m.parameters == 20 * kda + 7 * mla + 26 * routed + other
+    assert m.active_parameters == m.parameters - 26 * (256 - 8) * expert
+
+
+def test_numpy_numbers_become_plain_ones():
+    window = {"window": np.int32(64), "window_layers": (np.int8(1),)}
+    model = replace(LLAMA_3_8B, kv_heads=np.int8(8), head_dim=np.int16(128), **window)
+    whole = (model.kv_heads, model.head_dim, model.window, *model.window_layers)
+    assert whole == (8, 128, 64, 1) and all(type(number) is int for number in whole)
+
+
 def test_hybrid_layers_are_where_the_reports_say():
     assert [i + 1 for i in KIMI_LINEAR_48B.full_layers] == [4, 8, 12, 16, 20, 24, 27]
     assert [i + 1 for i in KIMI_K3.full_layers] == [*range(4, 93, 4), 93]
@@ -149,6 +184,7 @@ BASE = {"name": "m", "attention": "gqa", "layers": 4, "d_model": 8, "heads": 4, 
     "head_dim": 2,
     "value_dim": 2,
 }
+REQUIRED = ("layers", "d_model", "heads", "kv_heads", "head_dim", "value_dim")
 LINEAR = {"linear_layers": (1,), "linear_key_heads": 1, "linear_value_heads": 1, "linear_key_dim": 1} | {
     "linear_value_dim": 1
 }
@@ -158,7 +194,7 @@ LINEAR = {"linear_layers": (1,), "linear_key_heads": 1, "linear_value_heads": 1,
     ("change", "named"),
     [
         ({"attention": "MHA"}, "attention"),
-        *[({name: 0}, name) for name in ("layers", "d_model", "heads", "kv_heads", "head_dim", "value_dim")],
+        *[({name: x}, name) for name in REQUIRED for x in (0, None)],
         ({"layers": 4.0}, "layers"),
         *[({name: 0}, name) for name in ("d_ff", "vocab", "parameters", "active_parameters", "max_context")],
         *[({name: -1}, name) for name in ("kv_lora_rank", "q_lora_rank", "rope_dim", "window", "conv_width")],
@@ -177,6 +213,14 @@ LINEAR = {"linear_layers": (1,), "linear_key_heads": 1, "linear_value_heads": 1,
         ({"sparse_layers": (1,)}, "index_heads"),
         (LINEAR | {"window_layers": (1,), "window": 2}, "linear_layers"),
         ({"provenance": {"layer": "x"}}, "provenance"),
+        ({"provenance": None}, "provenance"),
+        ({"provenance": {"layers": 3}}, "provenance"),
+        ({"gated_ffn": "no"}, "gated_ffn"),
+        *[({name: 1.5}, name) for name in LINEAR if name != "linear_layers"],
+        *[
+            ({"window": 2, "window_layers": value}, "window_layers")
+            for value in ((0.5,), (True,), [0], None, 3, ("a",))
+        ],
     ],
 )
 def test_impossible_geometries_are_named(change, named):
@@ -191,4 +235,6 @@ def test_questions_without_an_answer_are_named():
         _ = DEEPSEEK_V3.layer_geometry
     with pytest.raises(ValueError, match="^layer_geometry wants .*got Qwen"):
         _ = QWEN3_5_397B.layer_geometry
+    with pytest.raises(ValueError, match="^layer_geometry wants .*got m$"):
+        _ = ModelConfig(**BASE | {"value_dim": 3, "d_ff": 4}).layer_geometry
     assert ModelConfig(**BASE).source("layers") == "not recorded"

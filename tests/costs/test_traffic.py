@@ -166,7 +166,7 @@ def test_every_option_of_a_decode_step_by_hand():
         "t", "gqa", layers=2, d_model=8, heads=4, kv_heads=2, head_dim=3, value_dim=5, parameters=1000,
         linear_layers=(1,), linear_key_heads=2, linear_value_heads=3, linear_key_dim=4, linear_value_dim=7,
     )  # fmt: skip
-    attention, states = 2 * 4 * (3 + 5) * 9, 2 * 2 * (4 * 7) * 3
+    attention, states = 2 * 4 * (3 + 5) * 9, 2 * 4 * (4 * 7) * 3
     assert decode_attention_flops(model, 9) == attention + states
     options = {"bytes_per_number": 1, "state_bytes_per_number": 2, "weight_bytes_per_number": 0.5, "dtype": "fp8"}
     got = decode_bound(model, H100, tokens=9, requests=3, cards=2, **options)
@@ -189,7 +189,7 @@ def test_absorbed_mla_scores_576_and_reads_512_channels():
 
 def test_windows_states_and_blocks_cap_the_work():
     assert decode_attention_flops(MISTRAL_7B, 10**5) == decode_attention_flops(MISTRAL_7B, 4096)
-    states = 2 * 2 * 64 * 128 * 128 * 45
+    states = 2 * 4 * 64 * 128 * 128 * 45
     attention = 2 * 32 * 512 * 15
     assert decode_attention_flops(QWEN3_5_397B, 1) == attention + states
     n = 128 * 100
@@ -199,7 +199,25 @@ def test_windows_states_and_blocks_cap_the_work():
     assert decode_read_bytes(MINIMAX_M3, n) == read
 
 
-@given(st.integers(1, 10**6), st.sampled_from(MODELS))
+# layers that both select and keep a window or a latent: no listed model has them, DeepSeek-V3.2 selects in its latent
+INDEXED = {"sparse_layers": (0, 1), "index_heads": 4, "index_dim": 8, "block": 16, "top_k": 2}
+MIXED = (
+    replace(DEEPSEEK_V3, name="selects in the latent", **INDEXED),
+    replace(MISTRAL_7B, name="selects in a window", window=20, **INDEXED),
+    replace(MISTRAL_7B, name="selects more than a window", window=20, **INDEXED | {"top_k": 9}),
+)
+
+
+@pytest.mark.parametrize("model", MIXED, ids=lambda model: model.name)
+def test_a_layer_that_selects_reads_no_more_than_its_window_and_its_latent(model):
+    n = 16 * 7 + 3
+    chosen = min(16 * (model.top_k - 1) + 3, model.window or n)
+    rest = min(n, model.window or n)
+    each = 576 if model.attention == "mla" else 2 * 8 * 128
+    assert decode_read_bytes(model, n) == 2 * (2 * (each * chosen + 8 * n) + (model.layers - 2) * each * rest)
+
+
+@given(st.integers(1, 10**6), st.sampled_from((*MODELS, *MIXED)))
 def test_no_step_reads_more_than_it_holds(tokens, model):
     assert 0 < decode_read_bytes(model, tokens) <= kv_cache_bytes(model, tokens)
 
@@ -251,7 +269,7 @@ def test_states_are_read_and_written_in_fp32():
         (lambda: decode_bound(LLAMA_3_8B, H100, tokens=1, requests=0), "requests"),
         (lambda: decode_bound(LLAMA_3_8B, H100, tokens=1, weights=1), "weights"),
         (lambda: decode_bound(LLAMA_3_8B, H100, tokens=1, weight_bytes_per_number=0), "weight_bytes_per_number"),
-        (lambda: decode_bound(QWEN3_5_397B, H100, tokens=1, state_bytes_per_number=0), "bytes_per_number"),
+        (lambda: decode_bound(QWEN3_5_397B, H100, tokens=1, state_bytes_per_number=0), "state_bytes_per_number"),
         (lambda: decode_bound(replace(LLAMA_3_8B, parameters=None), H100, tokens=1), "weights"),
     ],
 )

@@ -1,5 +1,7 @@
 """attnledger.costs.units: bytes in words."""
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +26,11 @@ from attnledger.costs import format_bytes, in_unit
         (2**50 - 1, "1 PiB"),
         (2**60, "1,024 PiB"),
         (0.5, "0.5 B"),
+        (1, "1 B"),
+        (20.0, "20 B"),
+        (0.0123456, "0.01235 B"),
+        (1e-5, "0.00001 B"),
+        (Fraction(1, 3), "0.3333 B"),
     ],
 )
 def test_the_largest_unit_that_leaves_one(size, text):
@@ -52,6 +59,17 @@ def test_decimal_and_binary_units_differ_by_7_percent_at_giga():
     assert in_unit(10 * 2**30, "GB") == pytest.approx(10.74, abs=0.005)
 
 
+def test_nothing_is_a_size():
+    assert in_unit(0, "GiB") == 0 and isinstance(in_unit(0, "GiB"), int)
+
+
+def test_sizes_beyond_2_to_the_53_stay_exact():
+    assert in_unit(2**53 + 1, "B") == 2**53 + 1
+    assert in_unit((2**53 + 1) * 1024, "KiB") == 2**53 + 1
+    assert isinstance(in_unit(2**63 + 1, "KiB"), float), "not a whole number"
+    assert isinstance(in_unit(Fraction(1, 3), "B"), float)
+
+
 def test_whole_results_are_ints():
     assert isinstance(in_unit(4096, "KiB"), int)
     assert isinstance(in_unit(100, "KiB"), float)
@@ -66,6 +84,7 @@ def test_whole_results_are_ints():
         (lambda: in_unit(True, "GiB"), "size"),
         (lambda: format_bytes(float("inf")), "size"),
         (lambda: format_bytes(float("nan")), "size"),
+        (lambda: format_bytes(-1), "size"),
         (lambda: format_bytes(1, digits=0), "digits"),
     ],
 )

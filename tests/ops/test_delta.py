@@ -304,6 +304,46 @@ def test_states_and_gates_are_made_where_the_tensors_are(gate):
             assert softplus_gate(beta, 0.5, -0.5).device == bounded_gate(beta, 0.5).device == beta.device
 
 
+@pytest.mark.parametrize("gate", GATES)
+def test_a_huge_key_does_not_reach_the_tokens_before_it(gate):
+    """A query, or the key itself, on a key that is not yet there: a score that overflows, and 0 times it is NaN."""
+    q, k, v, beta, state, *g = arguments(8, gate, dtype=torch.float32)
+    q[:, 0], k[:, 5], beta[:, 5] = 1e20, 1e20, 0.0  # the key writes nothing, so the tokens after it are ordinary too
+
+    def before(rule, dtype=torch.float32):
+        return gradients(lambda *tensors: run(rule)(*tensors)[0][:, :5],
+                         [x.to(dtype) for x in (q, k, v, beta, state, *g)])  # fmt: skip
+
+    want = run(recurrent_delta_rule)(*(x.double() for x in (q, k, v, beta, state, *g)))
+    for rule in (delta_rule, chunked_delta_rule, recurrent_delta_rule):
+        out, end = run(rule)(q, k, v, beta, state, *g)
+        assert_close(out[:, 0], want[0][:, 0], 3e-6)
+        assert_close(out[:, 1:], want[0][:, 1:], 3e-6)
+        assert_close(end, want[1], 3e-6)
+        names = "q k v beta state g"[: None if g else -2]
+        assert_same_gradients(before(rule), before(recurrent_delta_rule, torch.float64), 3e-6, names)
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_the_state_after_no_token_is_a_copy(gate):
+    q, k, v, beta, state, *g = arguments(0, gate)
+    for rule in (delta_rule, recurrent_delta_rule, chunked_delta_rule):
+        _, end = run(rule)(q, k, v, beta, state, *g)
+        assert torch.equal(end, state)
+        end.zero_()
+        assert state.all()
+
+
+def test_without_a_gate_the_rule_is_vmapped_and_traced():
+    """No number is looked at, so none is needed: neither one for all of a batch nor any at all."""
+    q, k, v, beta, _ = arguments(40, "none", lead=(3, 2))
+    for rule in (delta_rule, recurrent_delta_rule, chunked_delta_rule):
+        mapped = torch.vmap(lambda q, k, v, beta, rule=rule: rule(q, k, v, beta=beta))(q, k, v, beta)
+        assert_close(mapped, rule(q, k, v, beta=beta), 1e-13)
+        traced = rule(*(x.to("meta") for x in (q, k, v)), beta=beta.to("meta"))
+        assert traced.device.type == "meta" and traced.shape == (3, 2, 40, D_V)
+
+
 # --- gates -----------------------------------------------------------------------------------------------------------
 
 
@@ -315,14 +355,11 @@ def test_softplus_gate_is_its_formula():
 
 
 def test_gates_of_halves_are_computed_in_fp32():
-    z = Inputs().normal(50).bfloat16()
-    a_log = torch.tensor([0.3])
-    for gate in (
-        lambda z: softplus_gate(z, 0.3, 0.2),
-        lambda z: bounded_gate(z, 0.3),
-        lambda z: bounded_gate(z, a_log),
-    ):
-        assert torch.equal(gate(z), gate(z.float()).bfloat16())
+    z, parameter = Inputs().normal(50).bfloat16(), torch.tensor([0.3]).bfloat16()
+    for gate in (lambda z, x: softplus_gate(z, x, 0.2), lambda z, x: softplus_gate(z, 0.3, x), bounded_gate):
+        for x in (0.3, torch.tensor([0.3])):
+            assert torch.equal(gate(z, x), gate(z.float(), x).bfloat16())
+        assert torch.equal(gate(z, parameter), gate(z.float(), parameter.float()).bfloat16())
 
 
 def test_gate_parameters_name_their_axes():
@@ -341,9 +378,38 @@ def test_gate_parameters_name_their_axes():
         softplus_gate(z, a_log.half(), 0.0)
     with complains("z"):
         bounded_gate(torch.ones(3, dtype=torch.int64), 0.0)
-    for bound in (0.0, 1.0, -math.inf, math.nan):
+    for bound in (0.0, 1.0, -math.inf, math.nan, None, "-5", -5j, [-5.0], torch.tensor(-5.0)):
         with complains("lower_bound"):
             bounded_gate(z, 0.0, bound)
+    assert torch.equal(bounded_gate(z, 0.0, np.float32(-5)), bounded_gate(z, np.float64(0.0), -5))
+
+
+NO_PARAMETERS = [[0.0, 1.0], np.zeros(3), None, 1j, True, "0", math.nan, math.inf]
+NO_PARAMETERS += [torch.tensor(x) for x in (0, True, 1j)]
+NO_PARAMETERS += [torch.tensor(0.0, dtype=torch.float64), torch.tensor(0.0).half(), torch.tensor(0.0, device="meta")]
+
+
+@pytest.mark.parametrize("wrong", NO_PARAMETERS, ids=repr)
+def test_wrong_gate_parameters_are_named(wrong):
+    z = torch.zeros(3)
+    for gate in (lambda: bounded_gate(z, wrong), lambda: softplus_gate(z, wrong, 0.0)):
+        with complains("a_log"):
+            gate()
+    with complains("dt_bias"):
+        softplus_gate(z, 0.0, wrong)
+
+
+@pytest.mark.parametrize(("dtype", "large"), [(torch.float32, 89.0), (torch.float64, 710.0)])
+def test_no_parameter_makes_a_gate_nan(dtype, large):
+    """e^89 is infinite in fp32, and infinity times 0 is NaN."""
+    z, a_log = torch.tensor([0.0, -1e4], dtype=dtype), torch.tensor([large], dtype=dtype)
+    for parameter in (large, a_log):
+        assert bounded_gate(z, parameter)[0].item() == -2.5
+        assert softplus_gate(z, parameter, 0.0)[1].item() == 0.0
+    for gate in (bounded_gate, lambda z, a_log: softplus_gate(z, a_log, 0.0)):
+        assert all(x.isfinite().all() for x in gradients(gate, [z, a_log]))
+    a_log = torch.tensor(math.floor(large) - 1.0, dtype=dtype)  # the largest whole one below is taken as it is
+    assert softplus_gate(z, a_log, 0.0)[0] == -a_log.exp() * math.log(2)
 
 
 # --- bug reports -----------------------------------------------------------------------------------------------------
@@ -526,6 +592,21 @@ def test_wrong_input_is_named(wrong):
         rule(**right)
         with complains(name):
             rule(**spoil(right))
+
+
+def test_numbers_may_come_from_numpy():
+    q, k, v, beta, *_ = arguments(20, "none")
+    for rule in (delta_rule, chunked_delta_rule):
+        got = rule(q, k, v, beta=beta, chunk=np.int8(7), scale=np.float32(0.5))
+        assert torch.equal(got, rule(q, k, v, beta=beta, chunk=7, scale=0.5))
+
+
+@pytest.mark.parametrize("scale", [None, "2", True, 1j, math.nan, math.inf, torch.tensor(2.0), np.ones(2)], ids=repr)
+def test_a_scale_is_a_finite_number(scale):
+    q, k, v, beta, *_ = arguments(8, "none")
+    for rule in (delta_rule, recurrent_delta_rule, chunked_delta_rule):
+        with complains("scale"):
+            rule(q, k, v, beta=beta, scale=scale)
 
 
 def test_wrong_chunk_and_positional_gates_are_refused():

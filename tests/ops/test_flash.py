@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -434,6 +435,21 @@ def test_online_softmax_of_nothing():
     assert weights.tolist() == [0.0] * 4 and lse.item() == -math.inf
 
 
+def test_an_empty_row_of_scores_has_no_gradient():
+    scores = torch.tensor([[-math.inf] * 3, [1.0, -math.inf, 2.0]], requires_grad=True)
+    _, weights, lse = online_softmax(scores, 2)
+    for used in (lse[1], weights.sum()):
+        (got,) = torch.autograd.grad(used, scores, retain_graph=True)
+        assert got.isfinite().all() and not got[0].any()
+
+
+def test_the_steps_keep_their_scores():
+    scores = torch.tensor([1.0, 2.0, 3.0])
+    steps = online_softmax(scores, 2).steps
+    scores.zero_()
+    assert [step.scores.tolist() for step in steps] == [[1.0, 2.0], [3.0]]
+
+
 def test_online_softmax_takes_halves():
     scores = Inputs(0, torch.bfloat16).normal(3, 20)
     steps, weights, lse = online_softmax(scores, 7)
@@ -489,6 +505,34 @@ def test_report_nan_in_a_masked_position():
         assert out[4:].isnan().all(), "a NaN that has weight must show"
 
 
+def test_report_nan_in_a_masked_position_going_back():
+    """pytorch/pytorch #101967: a value of NaN in the future reaches no gradient of the past, in tiles of any size."""
+    q, k, v = arguments(6, 6)
+    for rubbish in (math.nan, math.inf, -math.inf):
+        v[..., 4:, 1:] = rubbish
+
+        def past(function):
+            return lambda q, k, v: [x[:, :, :4] for x in function(q, k, v)]
+
+        for part in (past, seen_only):  # of the outputs that are finite, and of all
+            want = gradients(part(dense()), [q, k, v])
+            assert all(x.isfinite().all() for x in want)
+            for tiling in ((1, 1), (2, 3), (4, 4), (6, 1), (64, 64)):
+                got = gradients(part(run(tiling)), [q, k, v])
+                assert_same_gradients(got, want, 1e-12, "q k v")
+
+
+def test_report_query_of_nan_in_padding():
+    """pytorch/pytorch #101967, in the queries: those before the first key see nothing, and 0 · NaN would reach it."""
+    q, k, v = arguments(8, 6)
+    want = gradients(seen_only(dense()), [q, k, v])
+    for rubbish in (math.nan, math.inf):
+        q[..., :2, :] = rubbish
+        for tiling in ((1, 1), (3, 4), (8, 6), (64, 64)):
+            got = gradients(seen_only(run(tiling)), [q, k, v])
+            assert_same_gradients(got, want, 1e-12, "q k v")
+
+
 def test_report_half_precision_products_on_a_cpu():
     """pytorch/pytorch #146508, #83863: bf16 products on a CPU are slow and inexact, so none is taken in bf16."""
     tensors = arguments(65, 65, dtype=torch.bfloat16)
@@ -520,6 +564,13 @@ WRONG = {
     "block_q: a fraction": ("block_q", lambda a: a | {"block_q": 2.0}),
     "block_k: negative": ("block_k", lambda a: a | {"block_k": -1}),
     "block_k: True": ("block_k", lambda a: a | {"block_k": True}),
+    "causal: a mask": ("causal", lambda a: a | {"causal": torch.ones(4, 6, dtype=torch.bool)}),
+    "causal: None": ("causal", lambda a: a | {"causal": None}),
+    "scale: a word": ("scale", lambda a: a | {"scale": "a"}),
+    "scale: a list": ("scale", lambda a: a | {"scale": [0.5]}),
+    "scale: complex": ("scale", lambda a: a | {"scale": 1j}),
+    "scale: an array": ("scale", lambda a: a | {"scale": np.ones(2)}),
+    "scale: a tensor": ("scale", lambda a: a | {"scale": torch.ones(8)}),
 }
 
 

@@ -17,15 +17,20 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnledger.costs import kv_numbers_per_layer
 from attnledger.costs.models import DEEPSEEK_V2, LLAMA_2_70B, LLAMA_3_8B, MSA_PAPER_109B, ModelConfig
+from attnledger.ops import heads as heads_module
 from attnledger.ops.heads import (
+    FactorCache,
     GroupedQueryAttention,
+    KeyValueCache,
     LatentAttention,
+    LatentCache,
     TensorProductAttention,
     pool_kv_heads,
     repeat_heads,
     tensor_product,
 )
 from attnledger.ops.position import rope_frequencies
+from attnledger.ops.softmax import attention
 
 from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, made_elsewhere
 
@@ -71,7 +76,7 @@ def tokens(T, lead=(2,), seed=1, dtype=torch.float64):
 
 def kept(cache):
     """The tensors of a cache that grow."""
-    return [tensor for name, tensor in vars(cache).items() if name != "rope"]
+    return [tensor for name, tensor in vars(cache).items() if name not in ("rope", "layout")]
 
 
 # --- the truths ------------------------------------------------------------------------------------------------------
@@ -326,6 +331,51 @@ def test_inputs_of_any_size_stay_finite(name, size):
     assert out.isfinite().all()
 
 
+@every_layer
+@pytest.mark.parametrize("absorb", [False, True])
+def test_the_projections_are_called(name, absorb):
+    layer, x, called = build(name), tokens(5), set()
+    for key, projection in layer.named_children():
+        projection.register_forward_hook(lambda module, inputs, out, key=key: called.add(key))
+    if "mla" in name:
+        layer(x, absorb=absorb)
+        unused = {"w_uk", "w_uv"} if absorb else set()  # read, not called
+        unused |= set() if layer.w_dq is not None else {"norm_q"}
+    else:
+        layer(x)
+        unused = set()
+    assert called == {key for key, _ in layer.named_children()} - unused
+
+
+class Adapter(torch.nn.Module):
+    """A projection with a low-rank addition, as LoRA wraps one."""
+
+    def __init__(self, base, dtype):
+        super().__init__()
+        self.base, draw = base, Inputs(7)
+        self.down = torch.nn.Parameter(0.3 * draw.normal(base.in_features, 2).to(dtype))
+        self.up = torch.nn.Parameter(draw.normal(2, base.out_features).to(dtype))
+
+    def forward(self, x):
+        return self.base(x) + x @ self.down @ self.up
+
+
+@every_layer
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_a_module_in_the_place_of_a_projection_is_heard(name, dtype):
+    keys = [key for key, child in build(name).named_children() if isinstance(child, torch.nn.Linear)]
+    x = tokens(5, dtype=dtype)
+    for key in keys:
+        layer, merged = build(name, dtype=dtype), build(name, dtype=dtype).double()
+        plain = layer(x)
+        adapter = Adapter(getattr(layer, key), dtype)
+        setattr(layer, key, adapter)
+        with torch.no_grad():
+            getattr(merged, key).weight.add_((adapter.down.double() @ adapter.up.double()).mT)
+        assert_close(layer(x), merged(x.double()), 1e-12 if dtype == torch.float64 else 3e-2)
+        assert (layer(x) - plain).abs().max() > 0.1
+
+
 # --- shared heads ----------------------------------------------------------------------------------------------------
 
 
@@ -350,6 +400,53 @@ def test_shared_heads_are_full_heads_with_equal_weights():
         assert_close(grouped(tokens(9)), full(tokens(9)), 1e-13)
 
 
+@pytest.mark.parametrize("name", ["mha", "gqa", "mqa", "mla"])
+def test_shared_keys_and_values_are_read_once(name, monkeypatch):
+    """Attention is given the cache's numbers, not one copy or view of them per query head."""
+    layer, x, read = build(name), tokens(9), []
+
+    def counting(q, k, v, **options):
+        read.append((k.numel(), v.numel(), options.get("mask")))
+        return attention(q, k, v, **options)
+
+    monkeypatch.setattr(heads_module, "attention", counting)
+    options = {"absorb": True} if name == "mla" else {}
+    _, cache = layer(x[:, :8], return_cache=True, **options)
+    _, longer = layer.decode(x[:, 8:], cache, **options)
+    for got, seen in zip(read, (cache, longer), strict=True):
+        if name == "mla":
+            want = seen.latent.numel() + seen.rotary.numel(), seen.latent.numel()
+        else:
+            want = seen.k.numel(), seen.v.numel()
+        assert got[:2] == want
+    assert read[1][2] is None  # one token sees everything
+
+
+@pytest.mark.parametrize("name", ["gqa", "mqa", "mla"])
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float32, 1e-6), (torch.float64, 1e-13)])
+@pytest.mark.parametrize("lead", [(), (2,), (3, 2)])
+def test_heads_that_share_are_heads_with_copies(name, dtype, tolerance, lead):
+    """Against one key and one value per query head, at prefill and at decoding of one token and of several."""
+    layer, x = build(name, dtype=dtype), tokens(30, lead, dtype=dtype)
+    if name == "mla":
+        absorbing, plain = {"absorb": True}, {"absorb": False}
+    else:
+        absorbing = plain = {}
+        full = GroupedQueryAttention(D_MODEL, heads=HEADS, head_dim=D_K, value_dim=D_V, rope=ROPE).to(dtype)
+        with torch.no_grad():
+            for key in ("w_q", "w_o"):
+                getattr(full, key).weight.copy_(getattr(layer, key).weight)
+            for key, d in (("w_k", D_K), ("w_v", D_V)):
+                rows = getattr(layer, key).weight.unflatten(0, (-1, d)).repeat_interleave(HEADS // layer.kv_heads, 0)
+                getattr(full, key).weight.copy_(rows.flatten(0, 1))
+    other = layer if name == "mla" else full
+    want, _ = other.decode(x, **plain)
+    out, cache = layer.decode(x[..., :20, :], **absorbing)
+    one, cache = layer.decode(x[..., 20:21, :], cache, **absorbing)
+    rest, _ = layer.decode(x[..., 21:, :], cache, **absorbing)
+    assert_close(torch.cat((out, one, rest), -2), want, tolerance)
+
+
 def test_pooled_heads_are_means_of_keys_and_values():
     layer, x = build("mha"), tokens(9)
     pooled = pool_kv_heads(layer, 2)
@@ -360,6 +457,16 @@ def test_pooled_heads_are_means_of_keys_and_values():
         assert_close(cache.v[:, g], (full.v[:, 2 * g] + full.v[:, 2 * g + 1]) / 2, 1e-13)
     assert_close(pooled(x), grouped_truth(pooled, x), 1e-12)
     assert cache.numbers_per_token * 2 == full.numbers_per_token
+
+
+def test_pooled_biases_are_means_too():
+    layer, x = build("mha"), tokens(9)
+    for w in (layer.w_k, layer.w_v):
+        w.bias = torch.nn.Parameter(Inputs().normal(w.out_features))
+    pooled = pool_kv_heads(layer, 2)
+    cache, full = pooled(x, return_cache=True)[1], layer(x, return_cache=True)[1]
+    assert_close(cache.k[:, 1], (full.k[:, 2] + full.k[:, 3]) / 2, 1e-13)
+    assert_close(cache.v[:, 0], (full.v[:, 0] + full.v[:, 1]) / 2, 1e-13)
 
 
 def test_pooling_equal_heads_changes_nothing():
@@ -392,6 +499,15 @@ def test_pooling_leaves_the_trained_layer_and_the_random_numbers_alone():
     assert torch.equal(layer(x), before) and layer.kv_heads == HEADS
 
 
+def test_only_plain_projections_are_pooled():
+    for wrap in (torch.nn.utils.parametrizations.weight_norm, lambda base: Adapter(base, torch.float64)):
+        for key in ("w_k", "w_v"):
+            layer = build("mha")
+            setattr(layer, key, wrap(getattr(layer, key)))
+            with complains("module"):
+                pool_kv_heads(layer, 2)
+
+
 # --- latents ---------------------------------------------------------------------------------------------------------
 
 LATENTS = ["mla", "mla with compressed queries"]
@@ -415,6 +531,19 @@ def test_absorbed_gradients_are_those_of_the_equations(name):
     names = " ".join(["x", *(key for key, _ in layer.named_parameters())])
     got = all_gradients(layer, x, lambda x: layer(x, absorb=True))
     assert_same_gradients(got, all_gradients(layer, x, lambda x: latent_truth(layer, x)), 1e-11, names)
+
+
+@pytest.mark.parametrize("name", LATENTS)
+def test_biases_are_absorbed_too(name):
+    layer, x = build(name), tokens(9)
+    plain = layer(x)
+    for key, projection in layer.named_children():
+        if isinstance(projection, torch.nn.Linear):
+            projection.bias = torch.nn.Parameter(Inputs(len(key)).normal(projection.out_features))
+    assert_close(layer(x, absorb=True), layer(x), 1e-12)
+    assert (layer(x) - plain).abs().max() > 0.1
+    halves = copy.deepcopy(layer).bfloat16()
+    assert_close(halves(x.bfloat16(), absorb=True), halves(x.bfloat16()), 2**-7)
 
 
 def flops(call):
@@ -501,6 +630,26 @@ def test_normalised_latents_of_the_released_models_are_absorbed_alike():
     c = x @ layer.w_dkv.weight.mT
     normalised = c / (c.square().mean(-1, keepdim=True) + torch.finfo(c.dtype).eps).sqrt() * layer.norm_kv.weight
     assert_close(layer(x, return_cache=True)[1].latent, normalised, 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("norm", [torch.nn.RMSNorm, torch.nn.LayerNorm])
+@pytest.mark.parametrize("fp32_norms", [False, True])
+def test_norms_are_computed_in_fp32(dtype, norm, fp32_norms, recwarn):
+    layer, x = build("mla with compressed queries"), tokens(17, dtype=dtype)
+    layer.norm_kv, layer.norm_q = norm(7, eps=1e-6), norm(8, eps=1e-6)
+    with torch.no_grad():
+        layer.norm_kv.weight.copy_(Inputs(4).uniform(7)), layer.norm_q.weight.copy_(Inputs(5).uniform(8))
+    layer.to(dtype)
+    in_fp32 = copy.deepcopy(layer).float()
+    if fp32_norms:
+        layer.norm_kv.float(), layer.norm_q.float()
+    for absorb in (False, True):
+        out, cache = layer(x, absorb=absorb, return_cache=True)
+        want = in_fp32(x.float(), return_cache=True)[1]
+        assert torch.equal(cache.latent, want.latent.to(dtype))
+        assert out.dtype == dtype
+    assert not recwarn.list
 
 
 # --- factors ---------------------------------------------------------------------------------------------------------
@@ -633,6 +782,7 @@ def test_weights_start_within_the_documented_bounds():
 
 
 def test_widths_default_to_shares_of_the_model():
+    assert LatentAttention(12, heads=3, latent=2, rope=rope_frequencies(2)).w_dq is None
     for layer in (
         GroupedQueryAttention(12, heads=3),
         LatentAttention(12, heads=3, latent=2, rope=rope_frequencies(2)),
@@ -674,6 +824,12 @@ def test_positions_and_masks_are_made_where_the_tokens_are(name):
     want = layer(x), layer.decode(x, cache)[0]
     with made_elsewhere():
         assert torch.equal(layer(x), want[0]) and torch.equal(layer.decode(x, cache)[0], want[1])
+
+
+def test_a_layer_may_be_made_where_nothing_is_stored():
+    with made_elsewhere():
+        layer = GroupedQueryAttention(D_MODEL, heads=HEADS, head_dim=D_K, rope=rope_frequencies(D_K))
+    assert layer.rope.is_meta and layer.w_q.weight.is_meta
 
 
 def test_every_width_may_be_one():
@@ -803,6 +959,10 @@ WRONG_EVERYWHERE = [
     ("rope", {"rope": [1.0, 0.1, 0.01]}),
     ("rope", {"rope": torch.ones(3, dtype=torch.long)}),
     ("rope", {"rope": torch.ones(1, 3)}),
+    ("rope", {"rope": torch.ones(3).half()}),
+    ("rope", {"rope": torch.ones(3).bfloat16()}),
+    ("rope", {"rope": torch.tensor([1.0, math.nan, 0.1])}),
+    ("rope", {"rope": torch.tensor([math.inf, 0.1, 0.1])}),
     ("rope", {"rope": torch.ones(0)}),
     ("layout", {"layout": "split"}),
 ]
@@ -822,6 +982,7 @@ WRONG_IN_ONE = {
     TensorProductAttention: [
         ("ranks", {"ranks": (2, 2)}),
         ("ranks", {"ranks": 2}),
+        ("ranks", {"ranks": [3, 2, 1]}),
         ("ranks", {"ranks": (2, 0, 1)}),
         ("rope", {"rope": torch.ones(4)}),
         ("rope", {"head_dim": 7, "rope": torch.ones(4)}),
@@ -860,6 +1021,106 @@ def test_a_wrong_x_is_named(name, wrong):
 
 
 @every_layer
+def test_a_parameter_of_another_dtype_or_device_is_named(name):
+    keys = [key for key, _ in build(name).named_parameters()]
+    for key in keys:
+        for wrong in ({"dtype": torch.float32}, {"device": "meta"}):
+            layer = build(name)
+            layer.get_submodule(key.split(".")[0]).to(**wrong)
+            with complains("x" if key == keys[0] else key):  # x is compared with the first, the others with x
+                layer(tokens(5))
+        layer = build(name, dtype=torch.bfloat16)
+        layer.get_submodule(key.split(".")[0]).float()
+        with complains("x" if key == keys[0] else key):
+            layer(tokens(5, dtype=torch.bfloat16))
+    if "mla" in name:
+        layer = build(name, dtype=torch.float32)
+        layer.norm_kv = torch.nn.RMSNorm(7, dtype=torch.float64)  # fp32 fits where x is half, nothing else does
+        with complains("norm_kv.weight"):
+            layer(tokens(5, dtype=torch.float32))
+
+
+@every_layer
+@pytest.mark.parametrize("wrong", ["no", 1, None, torch.tensor(True)])
+def test_a_flag_is_true_or_false(name, wrong):
+    layer, x = build(name), tokens(5)
+    with complains("return_cache"):
+        layer(x, return_cache=wrong)
+    if "mla" in name:
+        for call in (layer, layer.decode):
+            with complains("absorb"):
+                call(x, absorb=wrong)
+
+
+@every_layer
+def test_a_cache_knows_its_layout(name):
+    layer, other, x = build(name), build(name, layout="interleaved"), tokens(5)
+    for one, another in ((layer, other), (other, layer)):
+        _, cache = one(x, return_cache=True)
+        assert cache.layout == one.layout and one.decode(x, cache)[1].layout == one.layout
+        with complains("cache.layout"):
+            another.decode(x, cache)
+    if "mla" not in name:  # without a rotation there is nothing to lay out
+        _, cache = build(name, rope=None)(x, return_cache=True)
+        build(name, rope=None, layout="interleaved").decode(x, cache)
+
+
+@every_layer
+def test_caches_of_two_kinds_or_dtypes_do_not_join(name):
+    layer, x = build(name), tokens(5)
+    _, cache = layer(x, return_cache=True)
+    for wrong in (build("mla" if name == "tpa" else "tpa")(x, return_cache=True)[1], "cache", None):
+        with complains("new"):
+            cache.append(wrong)
+    first = next(iter(vars(cache)))
+    halves = replace(cache, **{key: x.half() for key, x in vars(cache).items() if key not in ("rope", "layout")})
+    with pytest.raises(ValueError, match=rf"^cache\.{first}: got torch.float64 on cpu, want .* like new\.{first}$"):
+        cache.append(halves)
+
+
+def test_a_cache_made_by_hand_is_checked():
+    def key_values(k=(2, 4, 5, 6), v=(2, 4, 5, 3), **options):
+        return KeyValueCache(torch.ones(k), torch.ones(v), **options)
+
+    def latents(latent=(2, 5, 6), rotary=(2, 5, 4), rope=torch.ones(2), **options):
+        return LatentCache(torch.ones(latent), torch.ones(rotary), rope, **options)
+
+    def factors(a_k=(2, 3, 5, 4), b_k=(2, 3, 5, 6), a_v=(2, 1, 5, 4), b_v=(2, 1, 5, 7), **options):
+        return FactorCache(*map(torch.ones, (a_k, b_k, a_v, b_v)), **options)
+
+    assert key_values().layout == latents().layout == factors().layout == "half"
+    for make in (key_values, latents, factors):
+        for wrong in (torch.ones(2).half(), torch.ones(1, 2), torch.ones(0), [1.0]):
+            with complains("rope"):
+                make(rope=wrong)
+        with complains("layout"):
+            make(layout="split")
+    with complains("rope"):
+        latents(rope=None)
+    for name, make, shape in (
+        ("k", key_values, (5, 6)),
+        ("k", key_values, (2, 4, 5, 0)),
+        ("v", key_values, (5, 3)),
+        ("v", key_values, (3, 4, 5, 3)),
+        ("v", key_values, (2, 2, 5, 3)),
+        ("v", key_values, (2, 4, 6, 3)),
+        ("latent", latents, (6,)),
+        ("rotary", latents, (3, 5, 4)),
+        ("rotary", latents, (2, 6, 4)),
+        ("rotary", latents, (5, 4)),
+        ("a_k", factors, (5, 4)),
+        ("b_v", factors, (5, 7)),
+        ("b_k", factors, (2, 2, 5, 6)),
+        ("a_v", factors, (3, 1, 5, 4)),
+        ("a_v", factors, (2, 1, 6, 4)),
+        ("b_v", factors, (2, 2, 5, 7)),
+        ("b_v", factors, (3, 1, 5, 7)),
+    ):
+        with complains(name):
+            make(**{name: shape})
+
+
+@every_layer
 def test_a_wrong_cache_is_named(name):
     layer, x = build(name), tokens(5)
     _, cache = layer(x, return_cache=True)
@@ -873,7 +1134,7 @@ def test_a_wrong_cache_is_named(name):
     with complains(rf"cache\.{first}"):  # another dtype
         layer.decode(x, build(name, dtype=torch.float32)(x.float(), return_cache=True)[1])
     for key, tensor in vars(cache).items():
-        if key != "rope":
+        if key not in ("rope", "layout"):
             with complains(rf"cache\.{key}"):  # another width
                 layer.decode(x, type(cache)(**vars(cache) | {key: tensor[..., 1:]}))
             for wrong in (tensor.detach().numpy(), tensor.long(), tensor.flatten()):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -207,6 +208,94 @@ def test_numbers_of_any_size_scale_through(size):
     assert_close(linear_attention(q, size * k, v, feature_map=relu), want, 3e-6)
 
 
+FORMS = (*RULES[:2], lambda *x, **options: linear_attention(*x, causal=False, **options))
+
+
+@pytest.mark.parametrize("dtype, small", [(torch.float32, 110), (torch.float64, 980)])
+def test_the_size_of_a_querys_features_changes_no_bit(dtype, small):
+    """φ(q) stands above and below; only the size of φ(q)·z would leave the range."""
+    q, k, v = arguments(20, dtype=dtype)
+    sizes = 2.0 ** (small * torch.linspace(-1, 1, 20, dtype=dtype).round(decimals=1)).round().unsqueeze(-1)
+    for form in FORMS:
+        for feature_map in (relu, identity):
+            want = form(q, k, v, feature_map=feature_map)
+            assert torch.equal(form(sizes * q, k, v, feature_map=feature_map), want)
+            for size in (2.0**-small, 2.0**small):
+                k_ = k / 2.0**60 if size < 1 else k * 2.0**12  # both small: the product would be 0; both large: ∞
+                assert torch.equal(form(size * q, k_, v, feature_map=feature_map), want)
+
+
+def test_normalising_is_a_division_to_the_last_bit():
+    q, k, v = arguments(20, dtype=torch.float32)
+
+    def undivided(x):
+        return recurrent_linear_attention(q, k, x, feature_map=elu_plus_one, normalize=False)
+
+    assert torch.equal(recurrent_linear_attention(q, k, v), undivided(v) / undivided(torch.ones_like(v[..., :1])))
+
+
+def test_features_that_are_all_small_or_large_still_have_a_mean():
+    """exp(−60) is a number in fp32, its square is not; relu(1e−20) is one, and the slope of a quotient squares it."""
+    v = arguments(5, dtype=torch.float32)[2]
+    want = {False: v.cumsum(1) / torch.arange(1, 6).unsqueeze(-1), True: v.mean(1, keepdim=True).expand_as(v)}
+    kinds = [(x, x, elu_plus_one) for x in (-46.0, -60.0, -87.0)] + [(1e-20, 1e-20, relu), (3.4e38, 1.0, relu)]
+    kinds += [(-1e-20, -1e-20, identity)]
+    for x, y, feature_map in kinds:
+        q, k = torch.full((2, 5, D), x), torch.full((2, 5, D), y)
+        for form in FORMS:
+            out = form(q, k, v, feature_map=feature_map)
+            assert_close(out, want[form is FORMS[-1]], 1e-6)
+            got = gradients(lambda *x, form=form, phi=feature_map: form(*x, feature_map=phi), [q, k, v])
+            assert all(x.isfinite().all() for x in got)
+
+
+def test_random_features_of_long_inputs_are_those_of_fp64():
+    q, k, v = (4 * Inputs(seed).normal(30, 64) for seed in range(3))  # features from 0 to 1e-6
+    phi = favor_plus(64, 256)
+    for form in FORMS:
+        got, want = form(q.float(), k.float(), v.float(), feature_map=phi), form(q, k, v, feature_map=phi)
+        assert_close(got, want, 1e-4)
+
+
+def test_a_query_without_features_is_answered_with_0():
+    q, k, v = arguments(6)
+    q[:, 3] = -1.0
+    for form in FORMS:
+        assert not form(q, k, v, feature_map=relu)[:, 3].any()
+        assert all(x.isfinite().all() for x in gradients(lambda *x, form=form: form(*x, feature_map=relu), [q, k, v]))
+
+
+def test_how_far_a_nan_reaches():
+    tensors = arguments(20)
+    want = chunked_linear_attention(*tensors, chunk=8)
+    for spoilt, first, last in ((0, 10, 11), (1, 10, 20), (2, 8, 20)):  # q: its token, k: from it on, v: its chunk, too
+        bad = [x.clone() for x in tensors]
+        bad[spoilt][:, 10] = math.nan
+        out = chunked_linear_attention(*bad, chunk=8)
+        assert out[:, first:last].isnan().all()
+        assert torch.equal(out[:, :first], want[:, :first]) and torch.equal(out[:, last:], want[:, last:])
+        out = recurrent_linear_attention(*bad)
+        assert out[:, 10:last].isnan().all() and out[:, :10].isfinite().all()
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_no_tokens_return_a_state_of_their_own(normalize):
+    q, k, v = arguments(0)
+    S, z = entering()
+    for form in FORMS:
+        _, end = form(q, k, v, normalize=normalize, state=(S, z) if normalize else S, return_state=True)
+        end = end if normalize else (end,)
+        for got, given in zip(end, (S, z), strict=False):
+            assert torch.equal(got, given) and got.data_ptr() != given.data_ptr()
+
+
+def test_a_feature_map_is_given_the_dtype_that_is_computed_in():
+    for dtype, computing in ((torch.bfloat16, torch.float32), (torch.float64, torch.float64)):
+        seen = []
+        linear_attention(*arguments(4, dtype=dtype), feature_map=lambda x, seen=seen: seen.append(x.dtype) or x.exp())
+        assert seen == [computing] * 2
+
+
 # --- feature maps ----------------------------------------------------------------------------------------------------
 
 
@@ -255,6 +344,19 @@ def test_favor_plus_directions_are_orthogonal_in_groups_and_seeded():
 def test_favor_plus_has_256_features_of_seed_0_unless_told_otherwise():
     x = Inputs().normal(3, D)
     assert torch.equal(favor_plus(D)(x), favor_plus(D, features=256, seed=0)(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_favor_plus_computes_halves_in_fp32(dtype):
+    x, phi = Inputs(4).normal(20, D).to(dtype), favor_plus(D, 16)
+    assert phi(x).dtype == dtype and torch.equal(phi(x), phi(x.float()).to(dtype))
+
+
+def test_favor_plus_is_the_same_whatever_the_default_device():
+    x = Inputs().normal(3, 4)
+    with made_elsewhere():
+        phi = favor_plus(4, 8)
+    assert torch.equal(phi(x), favor_plus(4, 8)(x))
 
 
 def test_any_function_of_the_last_axis_is_a_feature_map():
@@ -344,6 +446,12 @@ WRONG = {
     "feature_map: tokens": (r"feature_map\(q\)", lambda a: a | {"feature_map": lambda x: x[:, 1:]}),
     "feature_map: dtype": (r"feature_map\(q\)", lambda a: a | {"feature_map": lambda x: x.double()}),
     "feature_map: channels": ("x", lambda a: a | {"feature_map": favor_plus(D + 1)}),
+    "feature_map: None": ("feature_map", lambda a: a | {"feature_map": None}),
+    "feature_map: a tensor": ("feature_map", lambda a: a | {"feature_map": a["q"]}),
+    "feature_map: a list comes": (r"feature_map\(q\)", lambda a: a | {"feature_map": lambda x: [x]}),
+    "feature_map: a number comes": (r"feature_map\(q\)", lambda a: a | {"feature_map": lambda x: x.sum()}),
+    "feature_map: a vector comes": (r"feature_map\(q\)", lambda a: a | {"feature_map": lambda x: x[0, 0]}),
+    "feature_map: no channels come": (r"feature_map\(q\)", lambda a: a | {"feature_map": lambda x: x[..., :0]}),
 }
 
 
@@ -369,6 +477,9 @@ def test_wrong_sizes_are_named():
                 rule(q, k, v, chunk=chunk)
         with complains("chunk"):
             linear_attention(q, k, v, chunk=chunk, causal=False)
+    for causal in (torch.ones(8, 8, dtype=torch.bool), None, 1):
+        with complains("causal"):
+            linear_attention(q, k, v, causal=causal)
     with complains("v"):
         linear_attention(q, k[:, 1:], v, causal=False)
     for spoil in (torch.Tensor.double, lambda x: x[:, 1:], lambda x: x[..., 1:]):  # of the keys alone
@@ -380,5 +491,17 @@ def test_wrong_sizes_are_named():
         favor_plus(0)
     with complains("features"):
         favor_plus(4, features=0)
+    for seed in ("a", 1.5, None, True, 2**64, -(2**63) - 1):
+        with complains("seed"):
+            favor_plus(4, seed=seed)
+    for seed in (2**64 - 1, -(2**63), np.int64(3)):
+        assert favor_plus(4, seed=seed)(torch.ones(2, 4)).shape == (2, 256)
+    for x in ([[1.0] * 4], torch.ones(3, 4, dtype=torch.long), torch.ones(4), torch.ones(3, 0), torch.ones(3, 5)):
+        with complains("x"):
+            favor_plus(4)(x)
+    for feature_map in (identity, relu, elu_plus_one):
+        for x in ([[1.0]], torch.ones(3, 4, dtype=torch.long)):
+            with complains("x"):
+                feature_map(x)
     with pytest.raises(TypeError):
         linear_attention(q, k, v, relu)

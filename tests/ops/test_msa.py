@@ -116,6 +116,28 @@ def test_infinite_scores_do_not_displace_the_own_block():
     assert blocks[-1].tolist() == [0, 3]
 
 
+def test_a_score_of_nan_does_not_displace_the_own_block():
+    """It is as good as the largest number: the lower block of two that have one, and any block that always is in."""
+    iq, ik = torch.ones(64, 1), torch.zeros(64, 1)
+    ik[[0, 20]] = math.nan
+    assert select_blocks(iq, ik, block_size=16, top_k=2)[-1].tolist() == [0, 3]
+    assert select_blocks(iq, ik, block_size=16, top_k=3)[-1].tolist() == [0, 1, 3]
+    assert select_blocks(iq, ik, block_size=16, top_k=3, local=2, init=1)[-1].tolist() == [0, 2, 3]
+    ik[40] = 1.0
+    assert select_blocks(iq, ik, block_size=16, top_k=3)[-1].tolist() == [0, 1, 3]
+
+
+@pytest.mark.parametrize("huge", [2**40, 2**70])
+def test_a_block_may_be_larger_than_any_sequence(huge):
+    (iq, ik), (q, k, v) = index_arguments(20, 20), arguments(20, 20)
+    blocks = select_blocks(iq, ik, block_size=huge, top_k=2)
+    assert torch.equal(blocks, select_blocks(iq, ik, block_size=20, top_k=2))
+    want = block_sparse_attention(q, k, v, blocks, block_size=20)
+    assert torch.equal(block_sparse_attention(q, k, v, blocks, block_size=huge), want)
+    want = alignment_loss(iq, ik, q, k, blocks, block_size=20)
+    assert torch.equal(alignment_loss(iq, ik, q, k, blocks, block_size=huge), want)
+
+
 # --- attention -------------------------------------------------------------------------------------------------------
 
 
@@ -257,6 +279,33 @@ def test_no_sequences_and_no_queries_give_nothing():
     assert block_sparse_attention(q[..., :0, :], k, v, blocks[..., :0, :], block_size=B).shape == (2, H, 0, D_V)
 
 
+@pytest.mark.parametrize(("lead", "T_q", "T_k"), [(0, 5, 5), (2, 0, 5), (2, 5, 0), (2, 0, 0)])
+def test_nothing_has_gradients_too(lead, T_q, T_k):
+    q, k, v = (x.requires_grad_() for x in arguments(T_q, T_k, lead=(lead,)))
+    iq, ik = (x.requires_grad_() for x in index_arguments(T_q, T_k, lead=(lead,)))
+    empty = torch.full((lead, H_KV, T_q, 2), -1)
+    for out, tensors in (
+        (block_sparse_attention(q, k, v, empty), (q, k, v)),
+        (alignment_loss(iq, ik, q, k, empty), (iq, ik)),
+        (alignment_loss(iq, ik, q, k), (iq, ik)),
+    ):
+        assert (out == 0).all()
+        for gradient, x in zip(torch.autograd.grad(out.sum(), tensors), tensors, strict=True):
+            assert torch.equal(gradient, torch.zeros_like(x))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_value_without_weight_is_silent_whatever_it_is(value):
+    """In its own block it has weight, but none beside the larger scores of the other, which comes after or before."""
+    q, blocks = torch.ones(2, 1, dtype=torch.float64), torch.tensor([[0, 1]] * 2)
+    k, v = torch.tensor([[0.0, 0.0, 1e4, 1e4], [value, 1.0, 2.0, 3.0]], dtype=torch.float64).unsqueeze(-1)
+    for keys, values in ((k, v), (k.flip(0), v.flip(0))):
+        out = block_sparse_attention(q, keys, values, blocks, block_size=2)
+        assert out[1] == 2.5 and torch.equal(out, attention(q, keys, values))
+        got = gradients(lambda *x: block_sparse_attention(*x, blocks, block_size=2), [q, keys, values])
+        assert_same_gradients(got, gradients(attention, [q, keys, values]), 1e-10, "q k v")
+
+
 @pytest.mark.parametrize("size", [1e-10, 1.0, 30.0])
 def test_fp32_keeps_its_digits(size):
     q, k, v = arguments(129, 129, dtype=torch.float32)
@@ -325,17 +374,17 @@ def test_alignment_gradient_reaches_only_the_indexer():
 
 
 def test_alignment_gradient_of_a_score_is_the_difference_of_the_distributions():
-    """With index keys of the identity the scores are the index queries over sqrt(d)."""
-    T = 12
+    """With index keys of the identity the scores are the index queries over sqrt(d). The mean goes over batches too."""
+    N, T = 2, 12
     draw = Inputs()
-    iq, ik = draw.normal(H_KV, T, T), torch.eye(T, dtype=torch.float64).unsqueeze(0)
-    q, k = draw.normal(H, T, D), draw.normal(H_KV, T, D)
+    iq, ik = draw.normal(N, H_KV, T, T), torch.eye(T, dtype=torch.float64).expand(N, 1, T, T)
+    q, k = draw.normal(N, H, T, D), draw.normal(N, H_KV, T, D)
     (gradient,) = torch.autograd.grad(alignment_loss(iq.requires_grad_(), ik, q, k), iq)
     causal = torch.ones(T, T, dtype=torch.bool).tril()
     P_idx = torch.softmax((iq.detach() / math.sqrt(T)).masked_fill(~causal, -math.inf), dim=-1)
-    scores = q.unflatten(0, (H_KV, -1)) @ k.unsqueeze(1).mT / math.sqrt(D)
-    P = torch.softmax(scores.masked_fill(~causal, -math.inf), dim=-1).mean(1)
-    assert_close(gradient, (P_idx - P) / (H_KV * T) / math.sqrt(T), 1e-12)
+    scores = q.unflatten(1, (H_KV, -1)) @ k.unsqueeze(2).mT / math.sqrt(D)
+    P = torch.softmax(scores.masked_fill(~causal, -math.inf), dim=-1).mean(2)
+    assert_close(gradient, (P_idx - P) / (N * H_KV * T) / math.sqrt(T), 1e-12)
 
 
 def test_alignment_loss_is_zero_when_the_branches_agree():
@@ -349,7 +398,7 @@ def test_alignment_loss_is_zero_when_the_branches_agree():
 
 
 def test_alignment_loss_at_the_edges():
-    """No tokens, queries that selected nothing, keys of the future that hold NaN."""
+    """No tokens, queries that selected nothing, large numbers."""
     iq, ik = index_arguments(40, 40)
     q, k, _ = arguments(40, 40)
     assert alignment_loss(iq[..., :0, :], ik[..., :0, :], q[..., :0, :], k[..., :0, :]).item() == 0.0
@@ -360,6 +409,38 @@ def test_alignment_loss_at_the_edges():
     got = gradients(lambda iq, ik: alignment_loss(iq, ik, q, k, some, block_size=B), [iq, ik])
     assert all(x.isfinite().all() for x in got) and (got[0][:, :, ::2] == 0).all()
     assert alignment_loss(iq, ik, 1e4 * q, k).isfinite() and alignment_loss(1e4 * iq, ik, q, k).isfinite()
+
+
+@pytest.mark.parametrize("junk", [math.nan, math.inf])
+def test_what_the_alignment_loss_does_not_read_may_hold_anything(junk):
+    """Keys of the future, keys that no query selected, and queries that selected nothing; gradients included."""
+    iq, ik = index_arguments(40, 40)
+    q, k, _ = arguments(40, 40)
+    some = select_blocks(iq, ik, **SIZES)
+    some[some == 0] = -1  # nobody reads keys 0 to 15, queries 0 to 15 read nothing
+    some[:, :, 35:] = -1  # and keys 35 to 39 lie in the future of all that read
+    some[:, 0][some[:, 0] == 1] = -1  # the first head reads no key from 16 to 31, the others do
+    some[:, :, 25] = -1  # query 25 reads nothing, though its key is read
+
+    def loss(iq, ik):
+        return alignment_loss(iq, ik, q, k, some, block_size=B)
+
+    want = [loss(iq, ik), *gradients(loss, [iq, ik])]
+    for x in (iq, ik, q, k):
+        x[..., :16, :] = x[..., 35:, :] = junk
+    iq[..., 25, :] = q[..., 25, :] = junk
+    for got, wanted in zip([loss(iq, ik), *gradients(loss, [iq, ik])], want, strict=True):
+        assert torch.equal(got, wanted)
+    one = [alignment_loss(iq[n], ik[n], q[n], k[n], some[n], block_size=B) for n in range(len(iq))]
+    assert_close(torch.stack(one).mean(), want[0], 1e-13)
+
+
+def test_a_token_that_neither_branch_attends_to_costs_nothing():
+    """Its score is −∞ in both: 0 log 0."""
+    large, keys = torch.full((1, 3, 1), 1e20), torch.tensor([[[1.0], [-1e20], [2.0]]])
+    assert alignment_loss(large, keys, large, keys).item() == 0.0
+    got = gradients(lambda iq, ik: alignment_loss(iq, ik, large, keys), [large, keys])
+    assert all(torch.equal(x, torch.zeros_like(x)) for x in got)
 
 
 # --- bug reports -----------------------------------------------------------------------------------------------------
@@ -487,6 +568,11 @@ def test_wrong_index_input_is_named(wrong):
             function(**spoilt)
 
 
+def test_index_keys_for_a_plain_matrix_are_wanted_as_one():
+    with pytest.raises(ValueError, match=r"^ik: got shape \(1, 8, 4\), want \(T_k, d\) = \(8, 4\)$"):
+        index_scores(torch.ones(8, 4), torch.ones(1, 8, 4))
+
+
 @pytest.mark.parametrize(
     "name, options",
     [
@@ -510,6 +596,7 @@ def filled(blocks, slot, number):
 
 WRONG = {
     "q: heads no multiple": ("q", lambda a: a | {"q": a["q"][:, :5]}),
+    "q: no heads": ("q", lambda a: a | {"q": a["q"][:, :0]}),
     "q: a vector": ("q", lambda a: a | {"q": a["q"][0, 0, 0]}),
     "q: dtype": ("k", lambda a: a | {"q": a["q"].double()}),
     "k: a vector": ("k", lambda a: a | {"k": a["k"][0, 0, 0]}),
@@ -534,7 +621,10 @@ WRONG = {
     "blocks: one id below -1": ("blocks", lambda a: a | {"blocks": filled(a["blocks"], 2, -2)}),
     "blocks: a number": ("blocks", lambda a: a | {"blocks": torch.tensor(0)}),
     "blocks: id below -1": ("blocks", lambda a: a | {"blocks": a["blocks"] - 2}),
+    "blocks: device": ("blocks", lambda a: a | {"blocks": a["blocks"].to("meta")}),
     "block_size": ("block_size", lambda a: a | {"block_size": 0}),
+    "scale: a tensor": ("scale", lambda a: a | {"scale": torch.tensor(1.0)}),
+    "scale: infinite": ("scale", lambda a: a | {"scale": math.inf}),
 }
 
 
@@ -562,6 +652,7 @@ def test_alignment_loss_wants_index_and_main_branch_to_fit():
         ("iq", (iq[..., 1:, :], ik, q, k)),
         ("iq", (iq[:, :1], ik, q, k)),
         ("ik", (iq, ik[..., 1:, :], q, k)),
+        ("iq", (iq.to("meta"), ik.to("meta"), q, k)),
     ):
         with complains(name):
             alignment_loss(*spoilt)

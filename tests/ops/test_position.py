@@ -152,6 +152,13 @@ def test_partial_rotation_leaves_the_other_channels_alone(layout, dtype):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
+def test_one_pair_is_enough(layout):
+    x, positions = Inputs().normal(5, 2), torch.arange(5)
+    want = turned_by_hand(x, positions, rope_frequencies(2), layout)
+    assert_close(apply_rope(x, positions, rope_frequencies(2), layout=layout), want, 1e-14)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_turns_add_up_and_turn_back(layout):
     x, frequencies = Inputs().normal(7, 8), rope_frequencies(8)
     first, second = torch.arange(7), torch.arange(100, 107)
@@ -183,7 +190,9 @@ def test_every_sequence_may_have_its_own_positions():
         for h in range(3):
             assert torch.equal(out[n, h], apply_rope(x[n, h], positions[n, h], frequencies))
     assert torch.equal(apply_rope(x[0], positions[1], frequencies), apply_rope(x[:1], positions[1:], frequencies)[0])
-    for dtype in (torch.uint8, torch.int8, torch.int16, torch.int32, torch.float32, torch.float64):
+    signed = (torch.int8, torch.int16, torch.int32, torch.int64)
+    unsigned = (torch.uint8, torch.uint16, torch.uint32, torch.uint64)
+    for dtype in (*signed, *unsigned, torch.float32, torch.float64):
         assert torch.equal(
             apply_rope(x, torch.arange(10).to(dtype), frequencies), apply_rope(x, positions[0, 0], frequencies)
         )
@@ -283,6 +292,40 @@ def test_yarn_weights_change_linearly_with_the_pair():
     assert (got / paper).max() > 1.5
 
 
+@pytest.mark.parametrize(
+    "d, base, scale, original", [(64, 150000.0, 32.0, 4096), (128, 10000.0, 16.0, 4096), (64, 10000.0, 4.0, 100)]
+)
+def test_yarn_of_gpt_oss_does_not_round(d, base, scale, original):
+    """From the real number of the pair with 32 turns to that of the pair with one; the first is what gpt-oss has."""
+    got = yarn_frequencies(d, base, scale=scale, original=original, truncate=False)
+    wavelengths = [2 * math.pi * base ** (2 * i / d) for i in range(d // 2)]
+    start, end = (max(d / 2 * math.log(original / turns / (2 * math.pi), base), 0) for turns in (32, 1))
+    for i in range(d // 2):
+        weight = min(max((i - start) / (end - start), 0), 1)
+        want = 2 * math.pi / wavelengths[i] * (1 - weight) + 2 * math.pi / (scale * wavelengths[i]) * weight
+        assert got[i].item() == pytest.approx(want, rel=1e-12)
+    rounded = yarn_frequencies(d, base, scale=scale, original=original)
+    assert torch.equal(rounded, yarn_frequencies(d, base, scale=scale, original=original, truncate=True))
+    assert (rounded / got).max() > 1.05
+
+
+def test_unrounded_yarn_at_the_edges():
+    plain, small = rope_frequencies(16), {"scale": 4.0, "truncate": False}
+    for original in (1, 3, 6):  # nothing comes round
+        assert_close(yarn_frequencies(16, original=original, **small), plain / 4, 1e-15)
+    assert torch.equal(yarn_frequencies(16, original=10**9, **small), plain)  # everything does, often
+    one = yarn_frequencies(16, original=7, **small)  # the fastest pair does, and a little more: end at pair 0.09
+    assert one[0] == 1 and torch.equal(one[1:], plain[1:] / 4)
+    narrow = yarn_frequencies(16, original=2048, beta_fast=1 + 1e-9, beta_slow=1, **small)  # a ramp of no width
+    assert narrow.isfinite().all() and set((plain / narrow).round().tolist()) == {1.0, 4.0}
+    # cut off at d − 1
+    start = 8 * math.log(1000 / (64 * math.pi), 10.0)
+    weight = ((torch.arange(8, dtype=torch.float64) - start) / (15 - start)).clamp(0, 1)
+    plain = rope_frequencies(16, 10.0)
+    got = yarn_frequencies(16, 10.0, original=1000, **small)
+    assert_close(got, plain * (1 - weight) + plain / 4 * weight, 1e-14)
+
+
 def test_the_base_is_ten_thousand_unless_told_otherwise():
     want = rope_frequencies(16, 10000.0)
     assert torch.equal(rope_frequencies(16), want)
@@ -324,6 +367,14 @@ def test_yarn_at_the_edges():
     assert_close(yarn_frequencies(16, scale=4.0, original=1), plain / 4, 1e-15)
     narrow = yarn_frequencies(16, scale=4.0, original=2048, beta_fast=1.001, beta_slow=1)  # all between two pairs
     assert narrow.isfinite().all() and (narrow <= plain).all() and (narrow >= plain / 4 - 1e-15).all()
+
+
+def test_yarn_takes_any_numbers_of_turns():
+    plain = rope_frequencies(16)
+    rare = yarn_frequencies(16, scale=4.0, original=10**300, beta_fast=1.0, beta_slow=1e-300)
+    assert torch.equal(rare, plain)
+    often = yarn_frequencies(16, scale=4.0, original=2048, beta_fast=1e308, beta_slow=1e307)
+    assert_close(often, plain / 4, 1e-15)
 
 
 def test_yarn_attention_factor_is_the_papers_and_the_ratio():
@@ -394,6 +445,16 @@ def test_the_penalty_fits_attention_in_any_precision(dtype):
     want = attention(q.double(), q.double(), q.double(), bias=alibi_bias(alibi_slopes(12).double(), 300))
     assert out.dtype == dtype
     assert_close(out, want, {torch.bfloat16: 5e-3, torch.float16: 6e-4, torch.float32: 1e-6}[dtype])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_slopes_reach_as_far_as_their_product(dtype):
+    """Distances beyond 65504 are no number of fp16, and beyond 256 few are one of bf16."""
+    slopes = alibi_slopes(12).to(dtype)
+    want = -slopes.double()[:, None, None] * torch.arange(69_999, -1, -1)
+    got = alibi_bias(slopes, 1, 70_000)
+    assert got.dtype == dtype and torch.equal(got, want.to(dtype))
+    assert got[-1].isfinite().all()
 
 
 def test_gradients_reach_learned_slopes():
@@ -485,6 +546,11 @@ WRONG = {
     "x: a list": ("x", lambda a: a | {"x": [[1.0]]}),
     "x: integers": ("x", lambda a: a | {"x": a["x"].long()}),
     "x: a vector": ("x", lambda a: a | {"x": a["x"][0, 0]}),
+    "x: one channel": ("x", lambda a: a | {"x": a["x"][..., :1]}),
+    "x: an array": ("x", lambda a: a | {"x": a["x"].numpy()}),
+    "positions: elsewhere": ("positions", lambda a: a | {"positions": a["positions"].to("meta")}),
+    "frequencies: elsewhere": ("frequencies", lambda a: a | {"frequencies": a["frequencies"].to("meta")}),
+    "x: elsewhere": ("positions", lambda a: a | {"x": a["x"].to("meta")}),
     "positions: a list": ("positions", lambda a: a | {"positions": [0, 1, 2, 3]}),
     "positions: half": ("positions", lambda a: a | {"positions": a["positions"].bfloat16()}),
     "positions: booleans": ("positions", lambda a: a | {"positions": a["positions"] > 1}),
@@ -500,6 +566,7 @@ WRONG = {
     "frequencies: a matrix": ("frequencies", lambda a: a | {"frequencies": a["frequencies"].unsqueeze(0)}),
     "layout": ("layout", lambda a: a | {"layout": "neox"}),
     "layout: None": ("layout", lambda a: a | {"layout": None}),
+    "layout: an array": ("layout", lambda a: a | {"layout": torch.arange(2).numpy()}),
 }
 
 
@@ -513,7 +580,17 @@ def test_wrong_input_is_named(wrong):
         apply_rope(**spoil(right))
 
 
+def test_an_array_is_called_an_array_and_a_tensor_by_its_dtype():
+    right = {"x": torch.ones(4, D), "positions": torch.arange(4), "frequencies": rope_frequencies(D)}
+    for name in ("positions", "frequencies"):
+        with pytest.raises(ValueError, match=rf"^{name}: got ndarray, want a tensor"):
+            apply_rope(**right | {name: right[name].numpy()})
+        with pytest.raises(ValueError, match=rf"^{name}: got torch.float16, want a tensor"):
+            apply_rope(**right | {name: right[name].half()})
+
+
 YARN = {"d": 8, "scale": 4.0, "original": 2048}
+HUGE = 10**400  # no number of fp64
 
 
 @pytest.mark.parametrize(
@@ -531,6 +608,20 @@ YARN = {"d": 8, "scale": 4.0, "original": 2048}
         ("base", rope_frequencies, {"d": 8, "base": math.inf}),
         ("base", rope_frequencies, {"d": 8, "base": math.nan}),
         ("base", rope_frequencies, {"d": 8, "base": True}),
+        ("base", rope_frequencies, {"d": 8, "base": HUGE}),
+        ("base", rope_frequencies, {"d": 8, "base": 10**5000}),
+        ("base", sinusoidal, {"positions": torch.arange(3), "d": 4, "base": HUGE}),
+        ("scale", linear_frequencies, {"d": 8, "scale": HUGE}),
+        ("base", ntk_base, {"base": HUGE, "scale": 2.0, "d": 8}),
+        ("scale", ntk_base, {"base": 1e4, "scale": 1e300, "d": 4}),
+        ("scale", ntk_base, {"base": 1e200, "scale": 1e150, "d": 40}),
+        ("scale", ntk_base, {"base": 1e4, "scale": HUGE, "d": 4}),
+        ("original", yarn_frequencies, YARN | {"original": HUGE}),
+        ("scale", yarn_frequencies, YARN | {"scale": HUGE}),
+        ("beta_fast", yarn_frequencies, YARN | {"beta_fast": HUGE}),
+        ("truncate", yarn_frequencies, YARN | {"truncate": 1}),
+        ("truncate", yarn_frequencies, YARN | {"truncate": "no"}),
+        ("scale", yarn_attention_factor, {"scale": HUGE}),
         ("d", linear_frequencies, {"d": 3, "scale": 2.0}),
         ("scale", linear_frequencies, {"d": 8, "scale": 0.0}),
         ("d", ntk_base, {"base": 1e4, "scale": 2.0, "d": 2}),

@@ -36,6 +36,20 @@ def test_parts_follow_one_another(grad, lead):
         assert torch.equal(whole.grad, 2 * whole)
 
 
+@pytest.mark.parametrize("grad", [False, True])
+def test_rows_beyond_the_last_are_left_out(grad):
+    whole = torch.arange(7.0).unsqueeze(-1).expand(2, 7, 4).clone().requires_grad_(grad)
+    out = collect(whole.split((3, 3, 1), dim=-2), 5)
+    assert torch.equal(out, whole[:, :5]) and out.is_contiguous()
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_an_output_keeps_no_padding(grad):
+    """70 tokens in chunks of 16: the last one has 10 rows that are not there."""
+    out = FORMS["delta"](Q.clone().requires_grad_(grad), K, V)
+    assert out.is_contiguous() and out.untyped_storage().nbytes() == out.nbytes == Q.nbytes
+
+
 def test_what_autograd_follows():
     leaf = torch.ones(2, requires_grad=True)
     assert recorded(leaf) and recorded(torch.ones(2), leaf) and recorded(leaf, torch.ones(2)) and recorded(2 * leaf)

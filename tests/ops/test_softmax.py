@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch.nn.attention.bias import causal_lower_right
@@ -271,6 +272,67 @@ def test_report_nan_in_a_masked_position():
         assert seen.isnan().all(), "a NaN or infinity that has weight must show"
 
 
+def test_report_nan_in_a_position_that_a_bias_masks():
+    """pytorch/pytorch #101967, with an additive mask: NaN − ∞ is NaN, and must be hidden as by a boolean mask."""
+    q, k, v = arguments(6, 6)
+    bias, mask = Inputs(3).normal(2, 3, 6, 6), torch.ones(2, 3, 6, 6, dtype=torch.bool)
+    mask[..., 1] = mask[..., :4, 4] = False  # key 1 hidden from all, key 4 from the first four queries
+    for rubbish in (math.nan, math.inf, -math.inf):
+        k[..., [1, 4], :] = v[..., [1, 4], :] = rubbish
+        for causal in (True, False):
+            for shape in ((2, 3, 6, 6), (6, 6)):
+                bias_ = bias.expand(shape) if shape == bias.shape else bias[0, 0]
+                hidden = bias_.masked_fill(~mask[0, 0], -math.inf)
+
+                def by_bias(q, k, v, bias, causal=causal):
+                    return attention(q, k, v, causal=causal, bias=bias, return_lse=True)
+
+                def by_mask(q, k, v, bias, causal=causal):
+                    return attention(q, k, v, causal=causal, bias=bias, mask=mask[0, 0], return_lse=True)
+
+                for got, want in zip(by_bias(q, k, v, hidden), by_mask(q, k, v, bias_), strict=True):
+                    assert torch.equal(got[:, :, :4], want[:, :, :4]) and got[:, :, :4].isfinite().all()
+
+    k[..., 4, :] = v[..., 4, :] = 0.0  # now no query sees what is not a number
+    tensors, others = [q, k, v, hidden], [q, k, v, bias[0, 0]]
+    for got, want in zip(gradients(by_bias, tensors), gradients(by_mask, others), strict=True):
+        assert torch.equal(got, want) and got.isfinite().all()
+
+
+def test_a_bias_of_nan_is_not_silenced():
+    q, k, v = arguments(4, 4)
+    bias = torch.zeros(4, 4, dtype=torch.float64)
+    bias[2, 0] = math.nan
+    k[..., 3, :] = math.nan
+    out = attention(q, k, v, bias=bias)
+    assert out[..., 2:, :].isnan().all() and out[..., :2, :].isfinite().all()
+
+
+def test_report_query_of_nan_in_padding():
+    """pytorch/pytorch #101967, in the queries: padding on the left sees nothing, and 0 · NaN would reach the keys."""
+    q, k, v = arguments(6, 6)
+    mask = torch.ones(6, 6, dtype=torch.bool)
+    mask[:, :2] = mask[:2] = False
+    bias = torch.zeros(6, 6, dtype=torch.float64).masked_fill(~mask, -math.inf)
+    for options in ({"mask": mask}, {"bias": bias}, {"mask": mask, "bias": bias, "causal": False}):
+
+        def padded(q, k, v, options=options):
+            return attention(q, k, v, **options)
+
+        want = gradients(padded, [q, k, v])
+        for rubbish in (math.nan, math.inf):
+            for spoilt in (1, 3):  # the queries, or all
+                bad = [x.clone() for x in (q, k, v)]
+                for x in bad[:spoilt]:
+                    x[..., :2, :] = rubbish
+                assert torch.equal(padded(*bad), padded(q, k, v))
+                for a, b in zip(gradients(padded, bad), want, strict=True):
+                    assert torch.equal(a, b) and a.isfinite().all()
+    early = arguments(8, 6)  # causal: the first two queries come before the first key
+    early[0][..., :2, :] = math.nan
+    assert all(x.isfinite().all() for x in gradients(attention, early))
+
+
 def test_report_whole_window_lies_in_padding():
     """huggingface/transformers #45511, #45491: ten padding tokens, a window of four."""
     q, k, v = arguments(20, 20, lead=())
@@ -321,9 +383,19 @@ WRONG = {
     "mask: broadcast heads": ("mask", lambda a: a | {"mask": torch.ones(2, 1, 4, 6, dtype=torch.bool)}),
     "mask: keys only": ("mask", lambda a: a | {"mask": torch.ones(6, dtype=torch.bool)}),
     "mask: axis too many": ("mask", lambda a: a | {"mask": torch.ones(1, 2, 3, 4, 6, dtype=torch.bool)}),
+    "mask: elsewhere": ("mask", lambda a: a | {"mask": torch.ones(4, 6, dtype=torch.bool, device="meta")}),
     "bias: shape": ("bias", lambda a: a | {"bias": torch.zeros(4, 1)}),
     "bias: dtype": ("bias", lambda a: a | {"bias": torch.zeros(4, 6, dtype=torch.float64)}),
     "bias: a number": ("bias", lambda a: a | {"bias": 0.5}),
+    "causal: a mask": ("causal", lambda a: a | {"causal": torch.ones(4, 6, dtype=torch.bool)}),
+    "causal: None": ("causal", lambda a: a | {"causal": None}),
+    "scale: a word": ("scale", lambda a: a | {"scale": "a"}),
+    "scale: a list": ("scale", lambda a: a | {"scale": [0.5]}),
+    "scale: complex": ("scale", lambda a: a | {"scale": 1j}),
+    "scale: an array": ("scale", lambda a: a | {"scale": np.ones(2)}),
+    "scale: a tensor": ("scale", lambda a: a | {"scale": torch.ones(6)}),
+    "scale: NaN": ("scale", lambda a: a | {"scale": math.nan}),
+    "scale: True": ("scale", lambda a: a | {"scale": True}),
 }
 
 
@@ -353,6 +425,10 @@ def test_wrong_parts_are_named():
         ([out, out], [lse.unsqueeze(-1), lse], r"lses\[0\]"),
         ([out, out], [lse, lse.double()], r"lses\[1\]"),
         ([lse], [lse], r"outs\[0\]"),
+        (None, None, "outs"),
+        ([out], None, "lses"),
+        ((x for x in [out]), [lse], "outs"),
+        ([out], (x for x in [lse]), "lses"),
     ):
         with complains(name):
             merge(outs, lses)

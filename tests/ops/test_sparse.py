@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -137,6 +138,37 @@ def test_two_layers_of_a_window_reach_twice_as_far():
     assert torch.equal(gaps @ gaps > 0, dilated_mask(30, window=9, dilation=2))
 
 
+@pytest.mark.parametrize("huge", [2**62, 2**63, 2**70, np.int64(2**62)])
+def test_sizes_that_int64_cannot_hold_take_all_there_is(huge):
+    """Nor may a product of two of them wrap around."""
+    past = torch.ones(8, 8, dtype=torch.bool).tril()
+    for mask in (
+        window_mask(8, window=huge),
+        window_mask(8, window=1, sinks=huge),
+        dilated_mask(8, window=huge, dilation=1),
+        bigbird_mask(8, block_size=huge),
+        bigbird_mask(8, block_size=1, window=huge),
+        bigbird_mask(8, block_size=1, global_blocks=huge),
+        bigbird_mask(8, block_size=1, random_blocks=huge),
+    ):
+        assert torch.equal(mask, past)
+    assert window_mask(8, window=huge, causal=False).all() and window_mask(8, 3, window=huge, causal=False).all()
+    for causal in (True, False):
+        for window in (2, huge):
+            got = dilated_mask(8, window=window, dilation=huge, causal=causal)
+            assert torch.equal(got, torch.eye(8, dtype=torch.bool))
+    q, k, v = arguments(8, 8)
+    assert torch.equal(
+        sliding_window_attention(q, k, v, window=huge, sinks=huge), sliding_window_attention(q, k, v, window=8)
+    )
+
+
+def test_global_tokens_may_come_in_a_tensor_or_an_array():
+    want = global_mask(8, tokens=[1, 5])
+    assert torch.equal(global_mask(8, tokens=torch.tensor([1, 5])), want)
+    assert torch.equal(global_mask(8, tokens=np.array([1, 5])), want)
+
+
 # --- sliding windows -------------------------------------------------------------------------------------------------
 
 
@@ -247,6 +279,25 @@ def test_blocks_of_few_heads_go_together_and_so_do_many_heads(monkeypatch, heads
     T = 4 * sparse.BLOCK
     sliding_window_attention(*arguments(T, T, lead=(heads,)), window=1)
     assert met[::2] == met[1::2] == products  # scores, outputs
+
+
+@pytest.mark.parametrize(("T", "views"), [(100, 0), (112, 2)])
+def test_one_block_is_not_unfolded(monkeypatch, T, views):
+    """inductor, PyTorch 2.13, compiled a product with all 100 keys in place of the span that was unfolded from them."""
+    unfolded, unfold = [], torch.Tensor.unfold
+    monkeypatch.setattr(torch.Tensor, "unfold", lambda *x: unfolded.append(x) or unfold(*x))
+    sliding_window_attention(*arguments(T, T), window=16)  # one block of 48 queries with all its keys, or two
+    assert len(unfolded) == views
+
+
+@pytest.mark.parametrize(("lead", "T_q", "T_k"), [(0, 5, 5), (2, 0, 5), (2, 5, 0), (2, 0, 0)])
+@pytest.mark.parametrize("sinks", [0, 2])
+def test_nothing_has_gradients_too(lead, T_q, T_k, sinks):
+    tensors = [x.requires_grad_() for x in arguments(T_q, T_k, lead=(lead,))]
+    out = sliding_window_attention(*tensors, window=2, sinks=sinks)
+    assert out.shape == (lead, T_q, D_V) and (out == 0).all()
+    for gradient, x in zip(torch.autograd.grad(out.sum(), tensors), tensors, strict=True):
+        assert torch.equal(gradient, torch.zeros_like(x))
 
 
 @pytest.mark.parametrize("block", [1, 2, 7, 16, 33, 100, 1000])
@@ -426,6 +477,19 @@ def test_buckets_are_the_largest_of_the_turned_vector_and_its_negative():
     assert torch.equal(lsh_buckets(x, buckets=10, rounds=2, seed=7), bucket[:, :, :2])
     assert not torch.equal(lsh_buckets(x, buckets=10, rounds=3, seed=8), bucket)
     assert (lsh_buckets(x, buckets=1, rounds=2) == 0).all()
+
+
+@pytest.mark.parametrize("dtype, largest", [(torch.float32, 125), (torch.float64, 1021)])
+def test_the_largest_numbers_have_the_same_buckets(dtype, largest):
+    """Where a sum of them overflows; and a token of such numbers leaves the others alone."""
+    x = hashed_arguments(200, dtype=dtype)[0]
+    bucket = lsh_buckets(x, buckets=16, rounds=3)
+    for power in (-60, 63, 100, largest):
+        assert (x * 2.0**power).isfinite().all()
+        assert torch.equal(lsh_buckets(x * 2.0**power, buckets=16, rounds=3), bucket)
+    x[..., ::2, :] *= 2.0**largest
+    x[..., 1::2, :] *= 2.0**-90
+    assert torch.equal(lsh_buckets(x, buckets=16, rounds=3), bucket)
 
 
 def test_near_vectors_share_a_bucket_more_often():
@@ -677,6 +741,8 @@ WRONG = {
     "window: a float": ("window", lambda a: a | {"window": 4.0}),
     "sinks: negative": ("sinks", lambda a: a | {"sinks": -1}),
     "sinks: a boolean": ("sinks", lambda a: a | {"sinks": True}),
+    "scale: a tensor": ("scale", lambda a: a | {"scale": torch.tensor(1.0), "sinks": 0}),
+    "scale: NaN": ("scale", lambda a: a | {"scale": math.nan, "sinks": 0}),
 }
 
 
@@ -704,6 +770,10 @@ WRONG_HASHED = {
     "rounds: 0": ("rounds", lambda a: a | {"rounds": 0}),
     "chunk: 0": ("chunk", lambda a: a | {"chunk": 0}),
     "chunk: a float": ("chunk", lambda a: a | {"chunk": 4.0}),
+    "seed: None": ("seed", lambda a: a | {"seed": None}),
+    "seed: None for one bucket": ("seed", lambda a: a | {"seed": None, "buckets": 1}),
+    "scale: a word": ("scale", lambda a: a | {"scale": "1"}),
+    "scale: infinite": ("scale", lambda a: a | {"scale": math.inf}),
 }
 
 
@@ -726,6 +796,9 @@ def test_wrong_hashing_is_named(wrong):
         ("buckets", torch.ones(3, 3), {"buckets": 5}),
         ("buckets", torch.ones(3, 3), {"buckets": -2}),
         ("rounds", torch.ones(3, 3), {"rounds": 0}),
+        ("seed", torch.ones(3, 3), {"seed": 1.5}),
+        ("seed", torch.ones(3, 3), {"seed": 2**64}),
+        ("seed", torch.ones(3, 3), {"seed": -(2**63) - 1}),
     ],
 )
 def test_wrong_vectors_to_hash_are_named(name, x, options):
@@ -749,16 +822,35 @@ def test_wrong_vectors_to_hash_are_named(name, x, options):
         ("tokens", global_mask, {"tokens": [8]}),
         ("tokens", global_mask, {"tokens": [-1]}),
         ("tokens", global_mask, {"tokens": [0.5]}),
+        ("tokens", global_mask, {"tokens": torch.tensor(2)}),
+        ("tokens", global_mask, {"tokens": torch.tensor([0.5])}),
         ("keys", bigbird_mask, {"keys": "8", "block_size": 2}),
         ("block_size", bigbird_mask, {"block_size": 0}),
         ("window", bigbird_mask, {"block_size": 2, "window": 0}),
         ("global_blocks", bigbird_mask, {"block_size": 2, "global_blocks": -1}),
         ("random_blocks", bigbird_mask, {"block_size": 2, "random_blocks": -1}),
+        ("seed", bigbird_mask, {"block_size": 2, "seed": "a"}),
+        ("seed", bigbird_mask, {"block_size": 2, "seed": True}),
+        ("seed", bigbird_mask, {"block_size": 2, "seed": 2**70}),
     ],
 )
 def test_wrong_masks_are_named(name, mask, options):
     with complains(name):
         mask(**{"queries": 8} | options)
+
+
+def test_buckets_are_the_same_whatever_the_default_device():
+    x = hashed_arguments(50)[0]
+    with torch.device("meta"):
+        got = lsh_buckets(x, buckets=8, rounds=2)
+    assert torch.equal(got, lsh_buckets(x, buckets=8, rounds=2))
+
+
+def test_seeds_have_64_bits():
+    x = hashed_arguments(5)[0]
+    for seed in (2**64 - 1, -(2**63), np.int64(3)):
+        want = lsh_buckets(x, buckets=8, seed=int(seed) % 2**64)  # as torch takes a negative seed
+        assert torch.equal(lsh_buckets(x, buckets=8, seed=seed), want)
 
 
 def test_masks_have_the_documented_defaults():

@@ -293,6 +293,38 @@ def test_fp32_is_exact_for_any_decay(strength):
         assert_close(got, wanted, 3e-6)
 
 
+def test_a_huge_key_does_not_reach_the_tokens_before_it():
+    """A query on a key that is not yet there: a score that overflows, and 0 times it is NaN."""
+    x, g, B, C, S = arguments(8, "slow", dtype=torch.float32)
+    C[:, 0], B[:, 5] = 1e20, 1e20
+    tensors = [x, g, B, C, S]
+    want = run(recurrent_ssd)(*(y.double() for y in tensors))
+    want_gradients = gradients(run(recurrent_ssd), [y.double() for y in tensors])
+    for rule in RULES:
+        out, end = run(rule)(*tensors)
+        for rows in (slice(0, 1), slice(1, 5), slice(5, 8)):
+            assert_close(out[:, rows], want[0][:, rows], 3e-6)
+        assert_close(end, want[1], 3e-6)
+        assert_same_gradients(gradients(run(rule), tensors), want_gradients, 1e-5, "x g B C state")
+
+
+def test_the_state_after_no_token_is_a_copy():
+    x, g, B, C, S = arguments(0)
+    steps = scan_arguments(0)
+    outs = [(run(rule)(x, g, B, C, S), S) for rule in RULES]
+    for (_, end), state in [*outs, (scan(*steps), steps[-1])]:
+        assert torch.equal(end, state)
+        end.zero_()
+        assert state.all()
+
+
+def test_a_chunk_may_come_from_numpy():
+    """And is no longer one of its eight bits when it is added to a position beyond them."""
+    tensors = arguments(200)[:4]
+    for rule in (ssd, chunked_ssd):
+        assert torch.equal(rule(*tensors, chunk=np.int8(7)), rule(*tensors, chunk=7))
+
+
 # --- the selective scan ----------------------------------------------------------------------------------------------
 
 
@@ -521,6 +553,14 @@ def test_the_convolution_sees_no_future_and_takes_halves():
             want, want_end = convolve(x.to(dtype).float(), weight_.float(), state)
             assert out.dtype == dtype and torch.equal(out, want.to(dtype))
             assert end.dtype == torch.float32 and torch.equal(end, want_end)
+
+
+def test_the_state_of_the_convolution_is_not_a_view_of_all_tokens():
+    x, weight, state = convolution_arguments(1000, 4)
+    for T in (0, 1, 1000):
+        _, end = convolve(x[:, :T], weight, state)
+        assert end.untyped_storage().nbytes() == end.nbytes == state.nbytes
+        assert end.data_ptr() not in (x.data_ptr(), state.data_ptr())
 
 
 # --- bug reports -----------------------------------------------------------------------------------------------------
@@ -772,6 +812,18 @@ def test_other_wrong_input_is_named():
         for rule in (ssd, chunked_ssd):
             with complains("chunk"):
                 rule(*arguments(8)[:4], chunk=chunk)
+
+
+def test_steps_before_the_softplus_are_named_as_they_were_given():
+    """Below infinity, that is: what was NaN or infinite is said, not its softplus; −∞ is a step of 0."""
+    x, delta, A, B, C, _, state = scan_arguments(4, dtype=torch.float32)
+    for wrong in (math.nan, math.inf):
+        raw = delta.clone()
+        raw[0, 1, 2], raw[1, 3, 4] = -3.0, wrong
+        with pytest.raises(ValueError, match=f"^delta: got values from (-3|nan) to {wrong}, want numbers below ∞"):
+            selective_scan(x, raw, A, B, C, delta_softplus=True)
+    asleep = torch.full_like(delta, -math.inf)
+    assert torch.equal(scan(x, asleep, A, B, C, state=state, delta_softplus=True)[1], state)
 
 
 def test_states_of_half_inputs_are_fp32():

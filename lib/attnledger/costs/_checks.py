@@ -1,7 +1,10 @@
 """Checks that every accounting function shares: a wrong argument is named, with what it got and what it wants."""
 
-from collections.abc import Iterable
-from numbers import Integral, Real
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from fractions import Fraction
+from numbers import Integral, Rational, Real
+from types import MappingProxyType
 from typing import Any
 
 
@@ -12,11 +15,18 @@ def count(name: str, value: Any, *, least: int = 1) -> int:
     return int(value)
 
 
-def amount(name: str, value: Any) -> int | float:
-    """`value`, a number above 0 (bytes per number may be 0.5 for four bits); ints stay ints."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < float("inf"):
-        raise ValueError(f"{name} wants a finite number above 0, got {value!r}")
-    return int(value) if isinstance(value, Integral) else float(value)
+def amount(name: str, value: Any, *, least: int | None = None) -> Fraction:
+    """`value` exactly, a number above 0, or at least `least` (bytes per number may be 0.5 for four bits).
+
+    A fraction, so that products and quotients stay exact however long they grow; `whole` ends them.
+    """
+    real = isinstance(value, Real) and not isinstance(value, bool)
+    if not real or value == float("inf") or not (value > 0 if least is None else value >= least):
+        wanted = "above 0" if least is None else f"of at least {least}"
+        raise ValueError(f"{name} wants a finite number {wanted}, got {value!r}")
+    if isinstance(value, Integral):
+        return Fraction(int(value))
+    return Fraction(value if isinstance(value, Rational) else float(value))
 
 
 def flag(name: str, value: Any) -> bool:
@@ -34,6 +44,16 @@ def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
     return value
 
 
-def whole(value: int | float) -> int | float:
-    """An int where the value is one, so that exact counts print as such."""
-    return int(value) if value == int(value) else value
+def sources(record: Any) -> Mapping[str, str]:
+    """The provenance of a dataclass, read-only: a text for each named field, and for ``"*"``."""
+    given = record.provenance
+    if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
+        raise ValueError(f"provenance wants a mapping from field names to texts, got {given!r}")
+    if unknown := set(given) - {f.name for f in fields(record)} - {"*"}:
+        raise ValueError(f"provenance wants field names, got {sorted(map(str, unknown))}")
+    return MappingProxyType(dict(given))
+
+
+def whole(value: int | Fraction) -> int | float:
+    """An int where the value is one, so that exact counts print as such; otherwise the nearest float."""
+    return int(value) if value == int(value) else float(value)

@@ -5,6 +5,8 @@ O(n d). With h heads of width d_h, n queries see `pairs` (query, key) pairs and 
 weights of a layer cost 2 FLOP per weight and token. Pages: cost/softmax-attention, cost/crossover.
 """
 
+from fractions import Fraction
+
 from ._checks import amount, choice, count, flag, whole
 
 
@@ -85,16 +87,16 @@ def _widths(d_model: int, heads: int | None, kv_heads: int | None, head_dim: int
         if d_model % heads:
             raise ValueError(f"heads wants a divisor of d_model={d_model}, or head_dim beside it, got {heads}")
         head_dim = d_model // heads
-    kv_heads = heads if kv_heads is None else count("kv_heads", kv_heads)
+    head_dim, kv_heads = count("head_dim", head_dim), heads if kv_heads is None else count("kv_heads", kv_heads)
     if heads % kv_heads:
         raise ValueError(f"kv_heads wants a divisor of heads={heads}, got {kv_heads}")
-    return heads * count("head_dim", head_dim), kv_heads * head_dim
+    return heads * head_dim, kv_heads * head_dim
 
 
 def projection_flops(tokens: int, *, d_model: int, **geometry) -> int:
     """FLOP of one layer's weight products: 2 per weight and token, 24 n d^2 for the textbook layer.
 
-    Geometry as in `layer_weights`; a model's is ``**model.layer_geometry``.
+    Geometry and errors as in `layer_weights`; a model's geometry is ``**model.layer_geometry``.
     """
     return 2 * count("tokens", tokens) * layer_weights(d_model=d_model, **geometry)
 
@@ -102,7 +104,7 @@ def projection_flops(tokens: int, *, d_model: int, **geometry) -> int:
 def quadratic_share(tokens: int, *, causal: bool, of: str, d_model: int, **geometry) -> float:
     """Attention's quadratic FLOP as a share of=``"projections"`` (may exceed 1) or of=``"layer"`` (their sum), 0 to 1.
 
-    Causal counts half of n^2. Geometry as in `layer_weights`.
+    Causal counts half of n^2. Geometry and errors as in `layer_weights`.
     """
     choice("of", of, ("projections", "layer"))
     linear = projection_flops(tokens, d_model=d_model, **geometry)
@@ -114,12 +116,12 @@ def quadratic_share(tokens: int, *, causal: bool, of: str, d_model: int, **geome
 def crossover_length(*, causal: bool, d_model: int, **geometry) -> int | float:
     """Tokens at which attention's quadratic FLOP equal the layer's weight FLOP.
 
-    Weights over width when causal, half of that bidirectionally: 12 d and 6 d for the textbook layer. Geometry as in
-    `layer_weights`. An int where it comes out whole.
+    Weights over width when causal, half of that bidirectionally: 12 d and 6 d for the textbook layer. Geometry and
+    errors as in `layer_weights`. An int where it comes out whole.
     """
     weights = layer_weights(d_model=d_model, **geometry)
     width = _widths(d_model, geometry.get("heads"), geometry.get("kv_heads"), geometry.get("head_dim"))[0]
-    return whole(weights / (width if flag("causal", causal) else 2 * width))
+    return whole(Fraction(weights, width if flag("causal", causal) else 2 * width))
 
 
 def score_matrix_bytes(
@@ -133,7 +135,8 @@ def score_matrix_bytes(
 ) -> int | float:
     """Bytes of the n x n matrices when they are written out: one per head, layer and sequence.
 
-    `matrices=2` for scores and weights. The whole square: a causal mask saves nothing of a stored matrix.
+    `matrices=2` for scores and weights. The whole square: a causal mask saves nothing of a stored matrix. ValueError:
+    counts below 1, bytes that are not above 0.
     """
     copies = count("heads", heads) * count("layers", layers) * count("batch", batch) * count("matrices", matrices)
     return whole(count("tokens", tokens) ** 2 * copies * amount("bytes_per_number", bytes_per_number))

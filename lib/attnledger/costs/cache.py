@@ -10,6 +10,8 @@ A layer with an index branch keeps one index key on top; a windowed layer keeps 
 keeps a state instead. Page: kv_cache/kv-tables.
 """
 
+from fractions import Fraction
+
 from ._checks import amount, choice, count, flag, whole
 from .hardware import Gpu
 from .models import ModelConfig
@@ -22,32 +24,40 @@ def kv_numbers_per_layer(
     *,
     scheme: str | None = None,
     kv_heads: int | None = None,
-    ranks: tuple[int, int] = (2, 2),
+    ranks: tuple[int, int] | None = None,
 ) -> int:
     """Numbers one attention layer keeps per token, without index keys.
 
     scheme=None is what the model does. Otherwise the same heads and widths under another scheme: ``"gqa"`` takes
-    `kv_heads` (a GQA model's by default), ``"tpa"`` takes ``ranks=(R_K, R_V)``, and ``"mla"`` takes the model's latent
-    or, where it has none, DeepSeek-V2's proportions d_c = 4 d_h and d_R = d_h / 2. ``"mha"`` counts keys of width
-    `head_dim`: for an MLA model without the rotary part, as its report does.
-    Errors: ValueError for an unknown scheme, a kv_heads that does not divide the heads or belongs to another scheme.
+    `kv_heads` (a GQA model's by default), ``"tpa"`` takes ``ranks=(R_K, R_V)`` (two of each by default), and ``"mla"``
+    takes the model's latent or, where it has none, DeepSeek-V2's proportions d_c = 4 d_h and d_R = d_h / 2. ``"mha"``
+    counts keys of width `head_dim`: for an MLA model without the rotary part, as its report does.
+    Errors: ValueError for an unknown scheme, a kv_heads that does not divide the heads, an odd width to be halved, an
+    option that belongs to another scheme.
     """
     scheme = _is_model(model).attention if scheme is None else choice("scheme", scheme, SCHEMES)
     if kv_heads is not None and scheme != "gqa":
         raise ValueError(f"kv_heads wants scheme='gqa', got scheme={scheme!r}")
+    if ranks is not None and scheme != "tpa":
+        raise ValueError(f"ranks wants scheme='tpa', got scheme={scheme!r}")
     both = model.head_dim + model.value_dim
     if scheme == "mla":
-        latent = model.kv_lora_rank or 4 * model.head_dim
-        return latent + (model.rope_dim or model.head_dim // 2)
+        if model.kv_lora_rank and model.rope_dim:
+            return model.kv_lora_rank + model.rope_dim
+        if model.head_dim % 2:
+            raise ValueError(f"scheme='mla' wants an even head_dim to halve, got {model.head_dim} of {model.name}")
+        return 4 * model.head_dim + model.head_dim // 2
     if scheme == "tpa":
+        ranks = (2, 2) if ranks is None else ranks
         if not isinstance(ranks, tuple) or len(ranks) != 2:
-            raise ValueError(f"ranks wants a pair (R_K, R_V), got {ranks!r}")
+            raise ValueError(f"ranks wants a tuple (R_K, R_V), got {ranks!r}")
         r_k, r_v = (count("ranks", rank) for rank in ranks)
         return (r_k + r_v) * model.heads + r_k * model.head_dim + r_v * model.value_dim
     if scheme == "gqa" and kv_heads is None and model.attention != "gqa":
         raise ValueError(f"kv_heads wants a number for scheme='gqa', got None for {model.name} without groups")
-    shared = {"mha": model.heads, "mqa": 1}.get(scheme, model.kv_heads if kv_heads is None else kv_heads)
-    if model.heads % count("kv_heads", shared):
+    kv_heads = model.kv_heads if kv_heads is None else count("kv_heads", kv_heads)
+    shared = {"mha": model.heads, "mqa": 1}.get(scheme, kv_heads)
+    if model.heads % shared:
         raise ValueError(f"kv_heads wants a divisor of heads={model.heads}, got {shared}")
     return shared * both
 
@@ -55,7 +65,7 @@ def kv_numbers_per_layer(
 def kv_numbers_per_token(model: ModelConfig, *, scheme: str | None = None, **options) -> int:
     """Numbers the whole model keeps per token: its attention layers, plus one index key per sparse layer.
 
-    Linear layers keep none. Options as in `kv_numbers_per_layer`.
+    Linear layers keep none. Options and errors as in `kv_numbers_per_layer`.
     """
     per_layer = kv_numbers_per_layer(model, scheme=scheme, **options)
     return per_layer * len(model.full_layers) + len(model.sparse_layers) * (model.index_dim or 0)
@@ -66,13 +76,17 @@ def kv_bytes_per_token(
 ) -> int | float:
     """Bytes per token over all layers, index keys included; an int where it comes out whole.
 
-    2 bytes for FP16 and BF16, 1 for FP8, 0.5 for four bits (scales not counted). Options as in `kv_numbers_per_layer`.
+    2 bytes for FP16 and BF16, 1 for FP8, 0.5 for four bits (scales not counted). Options and errors as in
+    `kv_numbers_per_layer`; ValueError also for bytes that are not above 0.
     """
     return whole(kv_numbers_per_token(model, scheme=scheme, **options) * amount("bytes_per_number", bytes_per_number))
 
 
 def kv_cache_numbers(model: ModelConfig, tokens: int, *, scheme: str | None = None, **options) -> int:
-    """Numbers kept after `tokens` tokens; a windowed layer stops growing at its window."""
+    """Numbers kept after `tokens` tokens; a windowed layer stops growing at its window, index keys never do.
+
+    Options as in `kv_numbers_per_layer`. ValueError: negative tokens, or as there.
+    """
     tokens = count("tokens", tokens, least=0)
     per_layer = kv_numbers_per_layer(model, scheme=scheme, **options)
     capped = min(tokens, model.window) if model.window else tokens
@@ -92,8 +106,8 @@ def kv_cache_bytes(
 ) -> int | float:
     """Bytes of the KV cache of `requests` sequences of `tokens` tokens each.
 
-    Windowed layers are capped at their window, index keys included, fixed states not (`linear_state_bytes`). Options as
-    in `kv_numbers_per_layer`. ValueError: negative tokens, fewer than one request, bytes that are not above 0.
+    Index keys are included, fixed states are not (`linear_state_bytes`); windowed layers are capped at their window.
+    Options as in `kv_numbers_per_layer`. ValueError: negative tokens, fewer than one request, bytes not above 0.
     """
     numbers = kv_cache_numbers(model, tokens, scheme=scheme, **options)
     return whole(numbers * count("requests", requests) * amount("bytes_per_number", bytes_per_number))
@@ -148,7 +162,8 @@ def linear_state_bytes(
 ) -> int | float:
     """Bytes of the fixed states of `requests` sequences; options as in `linear_state_numbers`.
 
-    The type has no default: released models keep their states in FP32 beside a BF16 cache.
+    The type has no default: released models keep their states in FP32 beside a BF16 cache. ValueError: as there, fewer
+    than one request, bytes that are not above 0.
     """
     numbers = linear_state_numbers(model, **options)
     return whole(numbers * count("requests", requests) * amount("bytes_per_number", bytes_per_number))
@@ -200,9 +215,9 @@ def requests_per_card(
     """Whole requests of `tokens` tokens whose caches fit beside the weights on `cards` cards.
 
     memory=``"vendor"`` takes the printed GB as 10**9 bytes, ``"reported"`` what the driver offers. weight_bytes=None
-    takes 2 bytes per parameter of the model; pass 0 to ask for the caches alone. `reserve_bytes` is what activations,
-    the runtime and fragmentation take (0: an upper bound). Fixed states count with `state_bytes_per_number`. 0 when the
-    weights alone do not fit.
+    takes 2 bytes per parameter of the model, also where it was released in fewer (Kimi K3: four bits for its experts);
+    pass 0 to ask for the caches alone. `reserve_bytes` is what activations, the runtime and fragmentation take (0: an
+    upper bound). Fixed states count with `state_bytes_per_number`. 0 when the weights alone do not fit.
     Errors: ValueError for wrong counts, a model without parameters, a card without a reported size.
     """
     choice("memory", memory, ("vendor", "reported"))
@@ -212,17 +227,15 @@ def requests_per_card(
         if _is_model(model).parameters is None:
             raise ValueError(f"weight_bytes wants a number, got None for {model.name} without a parameter count")
         weight_bytes = 2 * model.parameters
-    for name, value in (("weight_bytes", weight_bytes), ("reserve_bytes", reserve_bytes)):
-        if value != 0:
-            amount(name, value)
+    taken = amount("weight_bytes", weight_bytes, least=0) + amount("reserve_bytes", reserve_bytes, least=0)
+    state_bytes_per_number = amount("state_bytes_per_number", state_bytes_per_number)
     each = kv_cache_bytes(model, count("tokens", tokens), scheme=scheme, bytes_per_number=bytes_per_number, **options)
     if model.linear_layers:
         each += linear_state_bytes(model, bytes_per_number=state_bytes_per_number)
     size = gpu.memory if memory == "vendor" else gpu.reported
     if size is None:
         raise ValueError(f"memory wants 'vendor' for {gpu.name}, got 'reported' without a known size")
-    room = count("cards", cards) * size - weight_bytes - reserve_bytes
-    return max(0, int(room // each))
+    return max(0, (count("cards", cards) * size - taken) // Fraction(each))
 
 
 def _is_model(model) -> ModelConfig:

@@ -8,9 +8,8 @@ Peaks are dense (no structured sparsity), in FLOP/s, a multiply-add counted as 2
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
 
-from ._checks import choice, count
+from ._checks import choice, count, sources
 
 GB = 10**9
 TERA = 10**12
@@ -44,14 +43,13 @@ class Gpu:
 
     def __post_init__(self):
         for name in ("memory", "bandwidth", "fp16", "fp32", "sms", "sram_per_sm", "shared_per_sm", "l2"):
-            count(name, getattr(self, name))
+            object.__setattr__(self, name, count(name, getattr(self, name)))
         for name in ("reported", "bf16", "fp8"):
             if getattr(self, name) is not None:
-                count(name, getattr(self, name))
-        unknown = set(self.provenance) - {f.name for f in fields(self)} - {"*"}
-        if unknown:
-            raise ValueError(f"provenance wants field names, got {sorted(unknown)}")
-        object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
+                object.__setattr__(self, name, count(name, getattr(self, name)))
+        if self.shared_per_sm > self.sram_per_sm:
+            raise ValueError(f"shared_per_sm wants at most sram_per_sm={self.sram_per_sm}, got {self.shared_per_sm}")
+        object.__setattr__(self, "provenance", sources(self))
 
     def peak(self, dtype: str) -> int:
         """Dense peak in FLOP/s for ``"bf16"``, ``"fp16"``, ``"fp32"`` or ``"fp8"``; ValueError without one."""
@@ -71,17 +69,18 @@ class Gpu:
         return self.provenance.get(name, self.provenance.get("*", "not recorded"))
 
 
+_GUIDE = "NVIDIA CUDA C++ Programming Guide, section 20, Compute Capabilities; its KB are KiB"
 _A100 = {
     "*": "NVIDIA A100 datasheet as quoted on glennklockwood.com/garden/processors/A100 (SXM parts)",
-    "sram_per_sm": "NVIDIA A100 white paper: 192 KB per SM, up to 164 KB of it shared memory (from general knowledge)",
-    "shared_per_sm": "fudzilla.com on the A100 launch: up to 164 KB per SM",
+    "sram_per_sm": f"{_GUIDE} (compute capability 8.0): 192 KB",
+    "shared_per_sm": f"{_GUIDE} (compute capability 8.0): 164 KB",
     "l2": "deviceQuery printed by the PC2 documentation: 41943040 bytes",
 }
 _HOPPER = {
     "*": "NVIDIA H100 / H200 datasheet as quoted on glennklockwood.com/garden/processors/h100 (SXM parts, dense)",
     "fp32": "datasheet: 67 TFLOP/s (66.9 on the page above)",
-    "sram_per_sm": "NVIDIA H100 white paper: 256 KB per SM, up to 228 KB of it shared memory (from general knowledge)",
-    "shared_per_sm": "NVIDIA H100 white paper: up to 228 KB (from general knowledge)",
+    "sram_per_sm": f"{_GUIDE} (compute capability 9.0): 256 KB",
+    "shared_per_sm": f"{_GUIDE} (compute capability 9.0): 228 KB",
     "l2": "torch.cuda.get_device_properties quoted in the Stanford CS336 lectures: 50MB",
 }
 
@@ -103,7 +102,7 @@ A100_40 = Gpu(
 A100_80 = Gpu(
     "A100 80 GB",
     memory=80 * GB,
-    reported=81_920 * MIB,
+    reported=85_100_068_864,
     bandwidth=2039 * GB,
     fp16=312 * TERA,
     bf16=312 * TERA,
@@ -113,7 +112,8 @@ A100_80 = Gpu(
     sram_per_sm=192 * KIB,
     shared_per_sm=164 * KIB,
     l2=40 * MIB,
-    provenance=_A100 | {"reported": "nvidia-smi in public logs: 81920MiB, of which the driver keeps some"},
+    provenance=_A100
+    | {"reported": "deviceQuery in a public log, driver 12.5: 85100068864 bytes (driver 12.2 elsewhere: 84987740160)"},
 )
 H100 = Gpu(
     "H100 SXM",
@@ -187,15 +187,15 @@ T4 = Gpu(
         "reported": "torch.cuda.get_device_properties in a public course: 15095MB (MiB); 14930 to 15109 elsewhere",
         "sms": "the same: 40",
         "l2": "the same: 4MB",
-        "sram_per_sm": "NVIDIA Turing white paper: 96 KB per SM, up to 64 KB shared (from general knowledge)",
-        "shared_per_sm": "NVIDIA Turing white paper: up to 64 KB (from general knowledge)",
+        "sram_per_sm": f"{_GUIDE} (compute capability 7.5): 96 KB",
+        "shared_per_sm": f"{_GUIDE} (compute capability 7.5): 64 KB",
         "bf16": "compute capability 7.5 has no bf16 tensor cores",
     },
 )
 L4 = Gpu(
     "L4",
     memory=24 * GB,
-    reported=23_034 * MIB,
+    reported=23_612_293_120,
     bandwidth=300 * GB,
     fp16=121 * TERA,
     bf16=121 * TERA,
@@ -208,7 +208,11 @@ L4 = Gpu(
     provenance={
         "*": "NVIDIA L4 datasheet from general knowledge, half of its sparse 242 and 485 TFLOP/s; the 7424 cores and "
         "30.29 TFLOP/s of pcpartcomparison.com agree, hmc-tech.com prints the full die's 7680 cores and 31.33",
-        "reported": "nvidia-smi in many public logs: 23034MiB",
+        "reported": "deviceQuery in a public log: 23612293120 bytes (nvidia-smi beside it: 23034MiB)",
+        "sms": "the same log: 58",
+        "l2": "the same log: 50331648 bytes",
+        "sram_per_sm": f"{_GUIDE} (compute capability 8.9): 128 KB",
+        "shared_per_sm": f"{_GUIDE} (compute capability 8.9): 100 KB",
     },
 )
 

@@ -7,9 +7,8 @@ is not named. A source that is not the publisher's own says so, and so does a va
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
 
-from ._checks import choice, count
+from ._checks import choice, count, flag, sources
 
 ATTENTION_KINDS = ("mha", "mqa", "gqa", "mla")
 
@@ -28,7 +27,7 @@ class ModelConfig:
             `linear_key_dim` x `linear_value_dim`, and the last ``conv_width - 1`` inputs of a short convolution.
         sparse_layers: layers with an index branch of `index_heads` query heads and one key of `index_dim` per token,
             which keep `top_k` blocks of `block` tokens.
-        d_ff, gated_ffn: width of a dense FFN and whether it has a third, gating matrix. None where every layer differs.
+        d_ff, gated_ffn: width of a dense FFN and whether it has a third, gating matrix. d_ff=None where layers differ.
         parameters, active_parameters: totals as counted from the geometry or printed by the publisher.
         max_context: tokens.
         provenance: field -> source; ``"*"`` for all others.
@@ -70,12 +69,11 @@ class ModelConfig:
 
     def __post_init__(self):
         choice("attention", self.attention, ATTENTION_KINDS)
-        for name in ("layers", "d_model", "heads", "kv_heads", "head_dim", "value_dim"):
-            count(name, getattr(self, name))
-        optional = ("d_ff", "vocab", "parameters", "active_parameters", "max_context", "kv_lora_rank", "q_lora_rank")
-        for name in (*optional, "rope_dim", "window", "conv_width", "index_heads", "index_dim", "block", "top_k"):
-            if getattr(self, name) is not None:
-                count(name, getattr(self, name))
+        flag("gated_ffn", self.gated_ffn)
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.type is int or (f.type == int | None and value is not None):
+                object.__setattr__(self, f.name, count(f.name, value))  # a plain int: NumPy's overflow
         if self.heads % self.kv_heads:
             raise ValueError(f"kv_heads wants a divisor of heads={self.heads}, got {self.kv_heads}")
         wanted = {"mha": self.heads, "mqa": 1}.get(self.attention, self.kv_heads)
@@ -88,8 +86,12 @@ class ModelConfig:
             )
         for name in ("window_layers", "linear_layers", "sparse_layers"):
             chosen = getattr(self, name)
-            if len(set(chosen)) != len(chosen) or any(not 0 <= index < self.layers for index in chosen):
+            if not isinstance(chosen, tuple):
+                raise ValueError(f"{name} wants a tuple of layers, got {chosen!r}")
+            layers = tuple(count(name, index, least=0) for index in chosen)
+            if len(set(layers)) != len(layers) or any(index >= self.layers for index in layers):
                 raise ValueError(f"{name} wants distinct layers from 0 to {self.layers - 1}, got {chosen}")
+            object.__setattr__(self, name, layers)
         if set(self.linear_layers) & (set(self.window_layers) | set(self.sparse_layers)):
             raise ValueError(
                 f"linear_layers wants no layer of window_layers or sparse_layers, got {self.linear_layers}"
@@ -103,11 +105,7 @@ class ModelConfig:
             for name in names:
                 if getattr(self, layers) and getattr(self, name) is None:
                     raise ValueError(f"{name} wants a number because {layers} is not empty, got None")
-        known = {f.name for f in fields(self)} | {"*"}
-        unknown = set(self.provenance) - known
-        if unknown:
-            raise ValueError(f"provenance wants field names, got {sorted(unknown)}")
-        object.__setattr__(self, "provenance", MappingProxyType(dict(self.provenance)))
+        object.__setattr__(self, "provenance", sources(self))
 
     @property
     def full_layers(self) -> tuple[int, ...]:
@@ -121,9 +119,12 @@ class ModelConfig:
 
     @property
     def layer_geometry(self) -> dict[str, int | bool]:
-        """Keywords of one dense layer for `projection_flops`, `quadratic_share` and `crossover_length`."""
-        if self.attention == "mla" or self.d_ff is None:
-            raise ValueError(f"layer_geometry wants a model with plain projections and one d_ff, got {self.name}")
+        """Keywords of one dense layer for `projection_flops`, `quadratic_share` and `crossover_length`.
+
+        As if it attended to every token: windows and selected blocks are left out.
+        """
+        if self.attention == "mla" or self.d_ff is None or self.value_dim != self.head_dim:
+            raise ValueError(f"layer_geometry wants plain projections of one width and one d_ff, got {self.name}")
         return {
             "d_model": self.d_model,
             "d_ff": self.d_ff,
@@ -361,7 +362,7 @@ MINIMAX_M3 = ModelConfig(
         "index_dim": "same benchmark: sparse_index_dim 128",
         "block": "same benchmark: sparse_block_size 128",
         "top_k": "same benchmark: sparse_topk_blocks 16, sparse_local_block 1 among them",
-        "parameters": "model card as quoted by third parties: about 428B total, 23B active; no primary source at hand",
+        "parameters": "model card: ~428B total, ~23B activated; NVIDIA's Megatron Bridge documentation agrees",
         "active_parameters": "as for parameters",
         "max_context": "1048576 in the released configuration, 524288 in the transformers defaults: sources disagree",
     },
@@ -407,8 +408,8 @@ KIMI_LINEAR_48B = ModelConfig(
     value_dim=128,
     d_ff=9216,
     vocab=163840,
-    parameters=48_000_000_000,
-    active_parameters=3_000_000_000,
+    parameters=49_122_681_728,
+    active_parameters=3_484_459_904,
     max_context=1048576,
     kv_lora_rank=512,
     rope_dim=64,
@@ -420,15 +421,15 @@ KIMI_LINEAR_48B = ModelConfig(
     conv_width=4,
     provenance={
         "*": "huggingface/transformers models/kimi_linear/configuration_kimi_linear.py, defaults = the 48B checkpoint",
-        "linear_layers": "all but layers 4, 8, 12, 16, 20, 24 and 27 (from 1) of the released configuration, as "
-        "others quote it: 20 KDA and 7 MLA; tech_report.pdf in MoonshotAI/Kimi-Linear says a uniform 3:1",
+        "linear_layers": "all but layers 4, 8, 12, 16, 20, 24 and 27 (from 1) in config.json of "
+        "Kimi-Linear-48B-A3B-Instruct: 20 KDA and 7 MLA; tech_report.pdf in MoonshotAI/Kimi-Linear says a uniform 3:1",
         "linear_key_heads": "same file: linear_num_heads 32",
         "linear_value_heads": "same file: linear_num_heads 32",
         "linear_key_dim": "same file: linear_head_dim 128; tech_report.pdf sec. 4: d_k = d_v = 128",
         "linear_value_dim": "same file: linear_head_dim 128; tech_report.pdf sec. 4: d_k = d_v = 128",
         "rope_dim": "64 channels are kept and cached, but not rotated: the MLA layers use no positions (report sec. 4)",
-        "parameters": "README of MoonshotAI/Kimi-Linear: 48B total, 3B activated",
-        "active_parameters": "README of MoonshotAI/Kimi-Linear: 48B total, 3B activated",
+        "parameters": "counted from the shapes in Kimi-Linear-48B-A3B-Instruct; its README: 48B total, 3B activated",
+        "active_parameters": "counted, 8 of 256 experts and the shared one; 3.107B without the input embedding",
         "d_ff": "intermediate_size of the same file, first layer only",
     },
 )
@@ -456,19 +457,17 @@ KIMI_K3 = ModelConfig(
     linear_value_dim=128,
     conv_width=4,
     provenance={
-        "*": "configuration of moonshotai/Kimi-K3 as quoted in engines' threads (inference-sim/inference-sim #1635, "
-        "#1638, lablup/mlxcel #1334, LMCache/LMCache #4278); the configuration itself was not at hand",
-        "linear_layers": "inference-sim/inference-sim #1635: full_attn_layers 4, 8, ..., 92, 93 from 1; 69 KDA layers",
-        "linear_key_heads": "vllm-project/vllm, test of the fused KDA decode kernel: 96 heads x 128, conv width 4",
+        "*": "config.json of moonshotai/Kimi-K3, text_config (read in a public report that prints it whole)",
+        "linear_layers": "same file: full_attn_layers 4, 8, ..., 92, 93 from 1; 69 KDA layers",
+        "linear_key_heads": "same file, linear_attn_config: 96 heads x 128, short_conv_kernel_size 4",
         "linear_value_heads": "as for linear_key_heads",
         "linear_key_dim": "as for linear_key_heads",
         "linear_value_dim": "as for linear_key_heads",
         "conv_width": "as for linear_key_heads",
-        "rope_dim": "inference-sim/inference-sim #1635: 512 + 64 per MLA layer; cached but not rotated",
+        "rope_dim": "same file: qk_rope_head_dim 64, mla_use_nope true: cached but not rotated",
         "parameters": "arXiv 2607.24653: 2.78T total, 104.2B active (second-hand)",
         "active_parameters": "arXiv 2607.24653: 2.78T total, 104.2B active (second-hand)",
-        "d_ff": "first layer only (second-hand)",
-        "max_context": "1M, taken as 1048576 (second-hand)",
+        "d_ff": "same file: intermediate_size, first layer only",
     },
 )
 QWEN3_5_397B = ModelConfig(

@@ -45,7 +45,7 @@ class MsaFlops:
 def selected_pairs(n: int, *, top_k: int, block: int) -> int:
     """(Query, key) pairs of the main branch over n tokens, exactly.
 
-    A query reads its own block up to itself and at most top_k - 1 whole blocks before it.
+    A query reads its own block up to itself and at most top_k - 1 whole blocks before it. ValueError: counts below 1.
     """
     n, top_k, block = count("n", n), count("top_k", top_k), count("block", block)
     blocks, tail = divmod(n, block)
@@ -86,7 +86,8 @@ def msa_flops(
 def msa_break_even(*, exact: bool = False, **geometry) -> int | None:
     """The smallest n at which both MSA branches together need no more FLOP than dense attention.
 
-    Geometry as in `msa_flops`. None where that never happens (an index branch as wide as the heads it replaces).
+    Geometry and errors as in `msa_flops`. None where that never happens (an index branch as wide as the heads it
+    replaces).
     """
     msa_flops(1, exact=exact, **geometry)  # checks the geometry
     if geometry["kv_heads"] * geometry["index_dim"] >= 2 * geometry["heads"] * geometry["head_dim"]:

@@ -5,9 +5,10 @@ its pace. Pages: cost/decode, exact/flash-attention, kv_cache/kv-tables.
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 from ._checks import amount, choice, count, flag, whole
-from .cache import _is_model, kv_cache_bytes, linear_state_bytes
+from .cache import _is_model, kv_numbers_per_layer, linear_state_bytes
 from .hardware import Gpu
 from .models import ModelConfig
 
@@ -47,11 +48,13 @@ class Traffic:
 
     @property
     def numbers(self) -> int:
+        """Reads and writes."""
         return self.reads + self.writes
 
     @property
     def bytes(self) -> int | float:
-        return whole(self.numbers * self.bytes_per_number)
+        """Bytes of both."""
+        return whole(self.numbers * Fraction(self.bytes_per_number))
 
 
 def hbm_traffic(
@@ -69,13 +72,15 @@ def hbm_traffic(
 
     ``"naive"`` is three kernels: S = Q K^T is written, read, P is written, read for P V: 4 n^2 + 4 n d numbers; a
     causal mask saves none of it. ``"tiled"`` is FlashAttention-2's loop: a tile of `block_q` queries stays on chip,
-    keys and values stream past in tiles of `block_k`, only the visible ones when causal: 2 n d + 2 n d n / block_q.
+    keys and values stream past in tiles of `block_k`: 2 n d + 2 n d n / block_q. When causal only the visible tiles do,
+    about half of the second term.
     Errors: ValueError for an unknown algorithm or counts below 1. Source: Dao et al. 2022, Theorem 2; Dao 2023.
     """
     choice("algorithm", algorithm, ("naive", "tiled"))
     n, d, heads = count("tokens", tokens), count("head_dim", head_dim), count("heads", heads)
     block_q, block_k = count("block_q", block_q), count("block_k", block_k)
-    flag("causal", causal), amount("bytes_per_number", bytes_per_number)
+    flag("causal", causal)
+    bytes_per_number = whole(amount("bytes_per_number", bytes_per_number))
     if algorithm == "naive":
         return Traffic(heads * (2 * n**2 + 3 * n * d), heads * (2 * n**2 + n * d), bytes_per_number)
     streamed = 0  # rows of K (and of V) read over all query tiles
@@ -97,6 +102,7 @@ class Bound:
 
     @property
     def seconds(self) -> float:
+        """The longer of the two."""
         return max(self.compute_seconds, self.memory_seconds)
 
     @property
@@ -111,12 +117,15 @@ class Bound:
 
 
 def bound(gpu: Gpu, *, flops: int | float, bytes_moved: int | float, dtype: str = "bf16", cards: int = 1) -> Bound:
-    """Roofline bound of a piece of work on `cards` cards that share it evenly, communication free."""
+    """Roofline bound of a piece of work on `cards` cards that share it evenly, communication free.
+
+    Errors: ValueError for work that is not above 0, fewer than one card, a dtype without a peak on the card.
+    """
     if not isinstance(gpu, Gpu):
         raise ValueError(f"gpu wants a Gpu of attnledger.costs.hardware, got {gpu!r}")
     flops, bytes_moved, cards = amount("flops", flops), amount("bytes_moved", bytes_moved), count("cards", cards)
     compute, memory = flops / (cards * gpu.peak(dtype)), bytes_moved / (cards * gpu.bandwidth)
-    return Bound(flops, bytes_moved, compute, memory, gpu.ridge(dtype))
+    return Bound(whole(flops), whole(bytes_moved), float(compute), float(memory), gpu.ridge(dtype))
 
 
 def decode_attention_flops(model: ModelConfig, tokens: int) -> int:
@@ -124,7 +133,8 @@ def decode_attention_flops(model: ModelConfig, tokens: int) -> int:
 
     Grouped heads: 2 h (d_k + d_v) per visible token. MLA with absorbed projections: 2 h (2 d_c + d_R), scores and read
     in the latent. Sparse layers read at most top_k blocks and score every token with the index heads. Linear layers:
-    2 d_k d_v multiply-adds per head.
+    4 d_k d_v multiply-adds per value head, the gated delta rule of every such model in `costs.models`.
+    Errors: ValueError for tokens below 1 or something that is no model.
     """
     tokens = count("tokens", tokens)
     _is_model(model)
@@ -134,28 +144,33 @@ def decode_attention_flops(model: ModelConfig, tokens: int) -> int:
         per_token = 2 * model.heads * (model.head_dim + model.value_dim)
     flops = 0
     for layer in model.full_layers:
-        seen = min(tokens, model.window) if layer in model.window_layers else tokens
+        flops += per_token * _seen(model, layer, tokens)
         if layer in model.sparse_layers:
-            own = (tokens - 1) % model.block + 1  # visible tokens of the query's own block
-            seen = min(seen, (model.top_k - 1) * model.block + own)
             flops += 2 * model.index_heads * model.index_dim * tokens
-        flops += per_token * seen
     if model.linear_layers:
-        each = decode_macs("linear", d_k=model.linear_key_dim, d_v=model.linear_value_dim)
+        each = decode_macs("gated", d_k=model.linear_key_dim, d_v=model.linear_value_dim)
         flops += 2 * each * model.linear_value_heads * len(model.linear_layers)
     return flops
 
 
 def decode_read_bytes(model: ModelConfig, tokens: int, *, bytes_per_number: int | float = 2) -> int | float:
-    """Cached bytes one decode step reads: in sparse layers chosen blocks and all index keys, elsewhere the cache."""
+    """Cached bytes one decode step reads: in sparse layers chosen blocks and all index keys, elsewhere the cache.
+
+    Errors: ValueError for tokens below 1 or bytes that are not above 0.
+    """
     tokens = count("tokens", tokens)
-    held = kv_cache_bytes(model, tokens, bytes_per_number=bytes_per_number)
-    if not model.sparse_layers:
-        return held
-    own = (tokens - 1) % model.block + 1
-    seen = min(tokens, (model.top_k - 1) * model.block + own)
-    skipped = (tokens - seen) * model.kv_heads * (model.head_dim + model.value_dim) * len(model.sparse_layers)
-    return whole(held - skipped * bytes_per_number)
+    numbers = kv_numbers_per_layer(model) * sum(_seen(model, layer, tokens) for layer in model.full_layers)
+    numbers += len(model.sparse_layers) * (model.index_dim or 0) * tokens
+    return whole(numbers * amount("bytes_per_number", bytes_per_number))
+
+
+def _seen(model: ModelConfig, layer: int, tokens: int) -> int:
+    """Cached tokens whose keys and values the last of `tokens` queries reads in a layer with a cache."""
+    seen = min(tokens, model.window) if layer in model.window_layers else tokens
+    if layer in model.sparse_layers:
+        own = (tokens - 1) % model.block + 1  # visible tokens of the query's own block
+        seen = min(seen, (model.top_k - 1) * model.block + own)
+    return seen
 
 
 def decode_bound(
@@ -173,12 +188,16 @@ def decode_bound(
 ) -> Bound:
     """The least time of one decode step of `requests` sequences with `tokens` cached tokens each.
 
-    Moves the active weights once (weights=True; a floor, since requests that differ wake more experts), every request's
-    cache, and every state twice. Computes 2 FLOP per active parameter and request and the attention. weights=False
-    leaves the weights out of both: the attention alone.
+    Moves the active weights once (weights=True; requests that differ wake more experts), every request's cache, and
+    every state twice. Computes 2 FLOP per active parameter and request and the attention. All published parameters
+    count, the input embedding's among them, of which a step reads one row per request: with untied embeddings that is
+    ``vocab * d_model`` too many (7 % of the bytes of Llama 3 8B). weights=False leaves the weights out of both: the
+    attention alone.
     Errors: ValueError for wrong counts, or a model without a parameter count when weights=True.
     """
     requests = count("requests", requests)
+    weight_bytes_per_number = amount("weight_bytes_per_number", weight_bytes_per_number)
+    state_bytes_per_number = amount("state_bytes_per_number", state_bytes_per_number)
     flops = requests * decode_attention_flops(model, tokens)
     moved = requests * decode_read_bytes(model, tokens, bytes_per_number=bytes_per_number)
     if model.linear_layers:
@@ -188,5 +207,5 @@ def decode_bound(
         if active is None:
             raise ValueError(f"weights wants False for {model.name} without a parameter count, got True")
         flops += 2 * requests * active
-        moved += whole(active * amount("weight_bytes_per_number", weight_bytes_per_number))
+        moved += active * weight_bytes_per_number
     return bound(gpu, flops=flops, bytes_moved=moved, dtype=dtype, cards=cards)

@@ -25,13 +25,14 @@ class Rows:
         self._whole: Tensor | None = None
 
     def append(self, part: Tensor) -> None:
-        """Take the next rows."""
+        """Take the next rows; what lies beyond the last one, padding, is left out."""
+        begin, self._filled = self._filled, min(self._filled + part.shape[-2], self.length)
+        part = part[..., : self._filled - begin, :]
         if recorded(part):
             self._parts.append(part)
             return
         if self._whole is None:
             self._whole = part.new_empty(*part.shape[:-2], self.length, part.shape[-1])
-        begin, self._filled = self._filled, self._filled + part.shape[-2]
         self._whole[..., begin : self._filled, :] = part
 
     def joined(self) -> Tensor:

@@ -18,6 +18,7 @@ from ._rows import Rows
 
 SEGMENT = 512  # tokens prepared at once: their temporaries stay in cache, and the state carries over all the same
 FEW = 4  # up to so many tokens the recurrence is faster than a chunk
+LARGEST = {torch.float32: 88.0, torch.float64: 709.0}  # whole exponents of e that do not overflow
 FORGOTTEN = -1000.0  # e^-1000 is 0 even in fp64, as e^-inf is, but differences of such exponents are still numbers
 
 
@@ -36,7 +37,8 @@ def delta_rule(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The delta rule, the gated delta rule or KDA: decay first, then erase, then write, then read.
 
-    Stable for ``‖k‖² β <= 2``; keys are not normalised here, and with ``‖k‖² > 2/β`` the state diverges.
+    Stable for ``0 <= ‖k‖² β <= 2``; keys are not normalised here, and beyond that the state diverges unless it decays
+    enough.
 
     Args:
         q: ``(..., T, d_k)``.
@@ -55,10 +57,10 @@ def delta_rule(
         ``(..., T, d_v)`` in the dtype of ``q``; with ``return_state`` also the state.
 
     Raises:
-        ValueError: shapes, dtypes, ``g > 0`` or ``chunk < 1``.
+        ValueError: shapes, dtypes, ``g > 0``, ``chunk < 1`` or a ``scale`` that is not a finite number.
 
-    Source: Yang et al. 2024 (*DeltaNet*), section 2.2; Yang et al. 2025 (*Gated DeltaNet*), section 3.1; Kimi Team 2025
-    (*Kimi Linear*), Eq. 1. Page: ``linear/delta-rule``.
+    Source: Yang et al. 2024 (*DeltaNet*), section 2.2; Yang et al. 2025 (*Gated DeltaNet*), section 3.1, Eq. 10; Kimi
+    Team 2025 (*Kimi Linear*), Eq. 1. Page: ``linear/delta-rule``.
     """
     options = {"beta": beta, "g": g, "state": state, "return_state": return_state, "scale": scale}
     if chunk is None and _check.few_tokens(q, FEW):
@@ -121,18 +123,18 @@ def chunked_delta_rule(
 
     Arguments, errors and page as in ``delta_rule``. Source: Yang et al. 2024, section 3; Kimi Team 2025, Eq. 2–9.
     """
-    _check.at_least("chunk", chunk, 1)
+    chunk = _check.at_least("chunk", chunk, 1)
     q_, k_, v_, beta_, g_, S = _prepare(q, k, v, beta, g, state, scale)
     *lead, T, _ = q.shape
     q_, k_, v_, beta_, g_, S = (x.reshape(math.prod(lead), *x.shape[-2:]) for x in (q_, k_, v_, beta_, g_, S))
     scores_and_decays = _scores_one_decay if g_.shape[-1] == 1 else _scores_channel_decays
     C = min(chunk, max(T, 1))
     segment = max(SEGMENT // C, 1) * C
-    outputs = Rows(-(-T // C) * C)
+    outputs = Rows(T)
     for start in range(0, T, segment):
         Q, K, V, b, G = (_in_chunks(x[:, start : start + segment], C) for x in (q_, k_, v_, beta_, g_))  # (N, n, C, ·)
         A, P, entering, leaving, total = scores_and_decays(Q, K, G)
-        # By substitution: a Neumann series loses all digits on repeated keys. A is read below its diagonal only.
+        # By substitution: a Neumann series loses all digits on repeated keys.
         M = torch.linalg.solve_triangular(b * A, torch.diag_embed(b.squeeze(-1)), upper=False, unitriangular=True)
         chunks = (x.unbind(1) for x in (V, M, P, entering, leaving, total))
         for V_c, M_c, P_c, entering_c, leaving_c, total_c in zip(*chunks, strict=True):
@@ -140,7 +142,7 @@ def chunked_delta_rule(
             written = torch.bmm(M_c, V_c - held)  # Ṽ
             outputs.append(torch.baddbmm(read, P_c, written))
             S = torch.baddbmm(total_c * S, leaving_c.mT, written)
-    out = (outputs.joined()[:, :T] if T else v_).reshape(v.shape).to(q.dtype)
+    out = (outputs.joined() if T else v_).reshape(v.shape).to(q.dtype)
     return (out, S.reshape(*lead, *S.shape[-2:])) if return_state else out
 
 
@@ -148,38 +150,46 @@ def _scores_one_decay(Q: Tensor, K: Tensor, G: Tensor) -> tuple[Tensor, ...]:
     """Scores and decays of chunks ``(N, n, C, d)`` in which all channels share the log decay ``G (N, n, C, 1)``.
 
     With one decay per token ``Γ_i/Γ_j`` leaves the product: ``(K Kᵀ) ⊙ D``, ``D_ij = e^{γ_i − γ_j}`` for ``i >= j``.
-    The exponent is masked before ``exp``, because above the diagonal it is positive and may overflow; γ is summed in
-    fp64, because a small difference of two long sums is what is wanted.
+    Above the diagonal the exponent is positive and ``exp`` may overflow, and so may a score: both are set to 0 before
+    they meet, because 0 times infinity is NaN. γ is summed in fp64, because a small difference of two long sums is what
+    is wanted; fp64 inputs have no wider sum, and where nearly all is forgotten again and again about 10 of their digits
+    are left after 1000 tokens of one chunk.
 
     Returns:
-        ``A`` and ``P``, decayed scores of keys and of queries on keys ``(N, n, C, C)``; the rows that meet the entering
-        state, first keys, then queries, ``(N, n, 2C, d)``; the keys as the chunk's end sees them ``(N, n, C, d)``; and
-        the decay of the whole chunk ``(N, n, 1, 1)``.
+        ``A`` and ``P``, decayed scores of keys on earlier keys and of queries on keys ``(N, n, C, C)``; the rows that
+        meet the entering state, first keys, then queries, ``(N, n, 2C, d)``; the keys as the chunk's end sees them
+        ``(N, n, C, d)``; and the decay of the whole chunk ``(N, n, 1, 1)``.
     """
     gamma = G.clamp(min=FORGOTTEN).double().cumsum(2)  # (N, n, C, 1)
-    causal = torch.ones(K.shape[2], K.shape[2], dtype=torch.bool, device=K.device).tril()
-    D = (gamma - gamma.mT).to(K.dtype).masked_fill(~causal, float("-inf")).exp()  # (N, n, C, C)
+    D = (gamma - gamma.mT).to(K.dtype).tril_().exp()  # (N, n, C, C)
     KQ = torch.stack((K, Q), dim=2)  # (N, n, 2, C, d)
-    scores = (KQ.flatten(2, 3) @ K.mT).unflatten(2, (2, -1)) * D.unsqueeze(2)  # (N, n, 2, C, C)
+    later = torch.ones(K.shape[2], K.shape[2], dtype=torch.bool, device=K.device).triu()
+    later = torch.cat((later, later.triu(1)))  # (2C, C): a key meets those before it, a query that of its token as well
+    scores = (KQ.flatten(2, 3) @ K.mT).masked_fill_(later, 0.0)  # (N, n, 2C, C)
+    scores = scores.unflatten(2, (2, -1)) * D.unsqueeze(2)  # (N, n, 2, C, C)
     entering = KQ * gamma.to(K.dtype).exp().unsqueeze(2)
     leaving = K * (gamma[:, :, -1:] - gamma).to(K.dtype).exp()
     return *scores.unbind(2), entering.flatten(2, 3), leaving, gamma[:, :, -1:].to(K.dtype).exp()
 
 
 def _scores_channel_decays(Q: Tensor, K: Tensor, G: Tensor) -> tuple[Tensor, ...]:
-    """Scores and decays of chunks in which each channel has its own log decay ``G (N, n, C, d)``; returns as above.
+    """Scores and decays of chunks in which each channel has its own log decay ``G (N, n, C, d)``.
 
-    Tiles double from 1 token to ``C``. In a pair of neighbours, rows of the right tile have decayed since its start and
-    columns of the left tile go on to decay until its end, so their product is ``Γ_i/Γ_j`` and no factor ever exceeds 1,
-    for any ``g <= 0``. Then both tiles are one: right rows decay by the whole left tile as well, left columns by the
-    whole right one. A level's matrix products cost twice those of the level before; together they are the triangle.
+    Tiles double from 1 token to the first power of two that is ``C`` or more: inputs are padded to it, and outputs cut
+    back to ``C``. In a pair of neighbours, rows of the right tile have decayed since its start and columns of the left
+    tile go on to decay until its end, so their product is ``Γ_i/Γ_j`` and no factor ever exceeds 1, for any ``g <= 0``.
+    Then both tiles are one: right rows decay by the whole left tile as well, left columns by the whole right one. A
+    level's matrix products cost twice those of the level before; together they are the triangle.
+
+    Returns:
+        As ``_scores_one_decay``, but the decay of the whole chunk is ``(N, n, d, 1)``, one per row of the state.
     """
     C = K.shape[2]
     Q, K, G = (torch.nn.functional.pad(x, (0, 0, 0, (1 << (C - 1).bit_length()) - C)) for x in (Q, K, G))
     alpha = G.exp()  # (N, n, C, d)
-    rows = torch.stack((K, Q), dim=3)  # (N, n, C, 2, d)
-    scores = (rows * K.unsqueeze(3)).sum(-1)[..., None, None]  # (N, n, tiles, 2, s, s), s = 1
-    rows = (rows * alpha.unsqueeze(3)).unsqueeze(4)  # (N, n, tiles, 2, s, d)
+    rows = (torch.stack((K, Q), dim=3) * alpha.unsqueeze(3)).unsqueeze(4)  # (N, n, tiles, 2, s, d), s = 1
+    own = (Q * K).sum(-1)  # (N, n, C): a query meets the key of its own token, a key only those before it
+    scores = torch.stack((torch.zeros_like(own), own), dim=3)[..., None, None]  # (N, n, tiles, 2, s, s)
     columns, total = K.unsqueeze(3), alpha  # (N, n, tiles, s, d) and (N, n, tiles, d)
     while total.shape[2] > 1:
         (left_rows, right_rows), (left_columns, right_columns) = _neighbours(rows), _neighbours(columns)
@@ -218,14 +228,14 @@ def softplus_gate(z: Tensor, a_log: Tensor | float, dt_bias: Tensor | float) -> 
         ``g``, shaped as ``z`` and in its dtype.
 
     Raises:
-        ValueError: shapes or dtypes that do not fit.
+        ValueError: shapes or dtypes that do not fit, or a parameter that is neither a tensor nor a finite number.
 
-    Source: Yang et al. 2025, after Mamba-2 (Dao and Gu 2024). Page: ``linear/gating``.
+    Source: as in Mamba-2's code (Dao and Gu 2024); Yang et al. 2025, section 3.4, refer to it. Page: ``linear/gating``.
     """
     computing = _check.floating(z=z)
     x = z.to(computing) + _parameter("dt_bias", dt_bias, z)
     # log(1 + e^x) as logaddexp: no overflow at large x, no rounding to 0 at small, and finite gradients at both ends
-    return (-_parameter("a_log", a_log, z).exp() * torch.logaddexp(x, torch.zeros_like(x))).to(z.dtype)
+    return (-_rate(a_log, z) * torch.logaddexp(x, torch.zeros_like(x))).to(z.dtype)
 
 
 def bounded_gate(z: Tensor, a_log: Tensor | float, lower_bound: float = -5.0) -> Tensor:
@@ -240,24 +250,33 @@ def bounded_gate(z: Tensor, a_log: Tensor | float, lower_bound: float = -5.0) ->
         ``g``, shaped as ``z`` and in its dtype.
 
     Raises:
-        ValueError: shapes or dtypes that do not fit, or a bound that is not a finite number below 0.
+        ValueError: shapes or dtypes that do not fit, an ``a_log`` that is neither a tensor nor a finite number, or a
+            bound that is not a finite number below 0.
 
     Source: Kimi Team 2026 (*Kimi K3*), Eq. 5. Page: ``linear/gating``.
     """
     computing = _check.floating(z=z)
-    if not -math.inf < lower_bound < 0:
-        _check.complain("lower_bound", lower_bound, "a finite number below 0")
-    return (lower_bound * torch.sigmoid(_parameter("a_log", a_log, z).exp() * z.to(computing))).to(z.dtype)
+    lower_bound = _check.number("lower_bound", lower_bound)
+    if lower_bound >= 0:
+        _check.complain("lower_bound", lower_bound, "a number below 0")
+    return (lower_bound * torch.sigmoid(_rate(a_log, z) * z.to(computing))).to(z.dtype)
+
+
+def _rate(a_log: Tensor | float, z: Tensor) -> Tensor:
+    """``e^{a_log}``, kept finite: infinity times 0 would be NaN, in a gate or in its gradient."""
+    x = _parameter("a_log", a_log, z)
+    return x.clamp(max=LARGEST[x.dtype]).exp()
 
 
 def _parameter(name: str, x: Tensor | float, z: Tensor) -> Tensor:
     """A gate's parameter in the computing dtype of ``z``, its axes named one by one: nothing is broadcast unseen."""
     computing = torch.promote_types(z.dtype, torch.float32)
-    if isinstance(x, Tensor) and x.ndim > 0:
-        _check.gate(name, x, z)
-        if x.ndim != z.ndim or any(a not in (1, b) for a, b in zip(x.shape, z.shape, strict=True)):
-            _check.complain(name, f"shape {tuple(x.shape)}", f"a number, or {tuple(z.shape)} with any axis 1")
-    return torch.as_tensor(x, dtype=computing, device=z.device)
+    if not isinstance(x, Tensor):
+        return torch.tensor(_check.number(name, x), dtype=computing, device=z.device)
+    _check.gate(name, x, z)
+    if x.ndim > 0 and (x.ndim != z.ndim or any(a not in (1, b) for a, b in zip(x.shape, z.shape, strict=True))):
+        _check.complain(name, f"shape {tuple(x.shape)}", f"a number, or {tuple(z.shape)} with any axis 1")
+    return x.to(computing)
 
 
 def _prepare(
@@ -277,6 +296,8 @@ def _prepare(
     S = v_.new_zeros((*lead, d_k, v.shape[-1])) if state is None else state
     _check.gate("state", S, q_)
     _check.shape("state", S, (*lead, d_k, v.shape[-1]), "(..., d_k, d_v)")
+    S = S if T else S.clone()  # what comes back is never the argument itself
+    scale = _check.number("scale", scale)
     return q_ if scale == 1.0 else q_ * scale, k_, v_, beta_, g_, S
 
 

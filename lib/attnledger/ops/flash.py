@@ -37,19 +37,23 @@ def flash_attention(
     """Softmax attention by tiles: what ``ops.softmax.attention`` returns, in ``O(T d)`` extra memory.
 
     Causal by default and aligned to the end, as ``attention`` is: with ``T_q < T_k`` the queries are the last ``T_q``
-    tokens. Tiles that no query of theirs may see are skipped. Differentiable once: the backward pass is written out by
-    hand, and asked for a derivative of its own (``create_graph=True``) it raises ``NotImplementedError``.
+    tokens. Tiles that no query of theirs may see are skipped. Differentiable once, by ``backward`` or
+    ``torch.autograd.grad`` and not in forward mode or under ``torch.func``: the backward pass is written out by hand,
+    and asked for a derivative of its own (``create_graph=True``) it raises ``NotImplementedError``.
 
     Args:
         q: ``(..., T_q, d)``.
         k: ``(..., T_k, d)``, same leading axes.
-        v: ``(..., T_k, d_v)``, same leading axes. A NaN or infinity in ``k`` or ``v`` reaches only queries that may
-            see its token.
+        v: ``(..., T_k, d_v)``, same leading axes. A NaN or infinity in ``k`` or ``v`` reaches only outputs of queries
+            that may see its token; from ``v`` it reaches no gradient, but a NaN in ``k``, or in a query that sees a
+            key, makes gradients NaN, here as in ``attention``. Where ``attention`` answers an infinity in ``v`` with
+            NaN, this may answer ±∞.
         block_q: queries per tile.
         block_k: keys per tile. The largest temporary is a tile of scores for all heads at once; on a CPU tiles of 256
             are near the fastest.
         causal: query ``i`` sees keys ``j <= i + T_k - T_q``.
-        scale: factor on ``q kᵀ``, ``d ** -0.5`` unless given.
+        scale: factor on ``q kᵀ``, ``d ** -0.5`` unless given. Scores are taken to base 2, so in fp32 they overflow
+            above 2.36e38, a little earlier than those of ``attention``.
         return_lse: also return the natural-log log-sum-exp of each row of scores, ``(..., T_q)``.
 
     Returns:
@@ -57,7 +61,8 @@ def flash_attention(
         query that may see nothing gets 0 and −∞.
 
     Raises:
-        ValueError: shapes or dtypes that do not fit, or a block below 1.
+        ValueError: shapes or dtypes that do not fit, a block below 1, a scale that is not a finite number (``None``
+            aside), a ``causal`` that is not a bool.
 
     Source: Dao 2023 (*FlashAttention-2*), Algorithms 1 and 2. Page: ``exact/flash-attention``.
     """
@@ -69,9 +74,9 @@ def flash_attention(
     T_k = k.shape[-2]
     _check.shape("k", k, (*lead, T_k, d), "(..., T_k, d)")
     _check.shape("v", v, (*lead, T_k, v.shape[-1]), "(..., T_k, d_v)")
-    _check.at_least("block_q", block_q, 1)
-    _check.at_least("block_k", block_k, 1)
-    scale = d**-0.5 if scale is None else scale
+    block_q, block_k = _check.at_least("block_q", block_q, 1), _check.at_least("block_k", block_k, 1)
+    _check.flag("causal", causal)
+    scale = d**-0.5 if scale is None else _check.number("scale", scale)
     diagonal = T_k - T_q if causal else T_k  # query i sees keys j <= i + diagonal
     q_, k_, v_ = (x.to(computing).reshape(math.prod(lead), *x.shape[-2:]) for x in (q, k, v))  # (N, T, d)
     out, lse = _Tiled.apply(q_ * scale, k_, v_, diagonal, block_q, block_k)
@@ -124,6 +129,10 @@ class _Tiled(torch.autograd.Function):
         diagonal, block_q, block_k = ctx.tiling
         dQ, dK, dV = torch.zeros_like(q), torch.zeros_like(k), torch.zeros_like(v)
         empty = l == 0  # rows that see nothing: their P is 0 and must meet no infinity
+        if not bool((q.sum() + v.sum()).isfinite()):  # a weight of 0 must meet no NaN either
+            lost = ~out.isfinite()  # in `attention`, too, they take no part
+            out, dO = out.masked_fill(lost, 0.0), dO.masked_fill(lost, 0.0)
+            q, v = q.masked_fill(empty, 0.0), v.masked_fill(~v.isfinite(), 0.0)
         m, l = m.masked_fill(empty, 0.0), l.masked_fill(empty, 1.0)
         D = ((dO * out).sum(-1, keepdim=True) - d_lse).masked_fill(empty, 0.0)
         for cols in _tiles(k.shape[1], block_k):
@@ -170,7 +179,7 @@ class OnlineStep:
 
     Attributes:
         block: which scores, as a slice of the last axis.
-        scores: the block's scores ``(..., n)``.
+        scores: a copy of the block's scores ``(..., n)``.
         m: the largest score so far ``(...)``; −∞ if all were.
         kept: ``exp(m_before − m)`` ``(...)``, what everything summed before was multiplied with; 0 in the first block.
         terms: ``exp(scores − m)`` ``(..., n)``, the block's own contributions.
@@ -215,7 +224,7 @@ def online_softmax(scores: Tensor, block: int) -> OnlineSoftmax:
     computing = _check.floating(scores=scores)
     if scores.ndim == 0:
         _check.complain("scores", "shape ()", "(..., n)")
-    _check.at_least("block", block, 1)
+    block = _check.at_least("block", block, 1)
     s = scores.to(computing)
     m, l = s.new_full(s.shape[:-1], NEVER), s.new_zeros(s.shape[:-1])
     steps = []
@@ -223,11 +232,11 @@ def online_softmax(scores: Tensor, block: int) -> OnlineSoftmax:
         m_before, m = m, torch.maximum(m, s[..., part].amax(-1))
         kept, terms = _exp_from(m_before, m), _exp_from(s[..., part], m.unsqueeze(-1))
         l = l * kept + terms.sum(-1)
-        steps.append(OnlineStep(part, s[..., part], m, kept, terms, l))
+        steps.append(OnlineStep(part, s[..., part].clone(), m, kept, terms, l))
     total = l.masked_fill(l == 0, 1.0)
     weights = [step.terms * (_exp_from(step.m, m) / total).unsqueeze(-1) for step in steps]
     weights = torch.cat(weights, dim=-1) if weights else s
-    return OnlineSoftmax(steps, weights.to(scores.dtype), m + l.log())
+    return OnlineSoftmax(steps, weights.to(scores.dtype), m + total.log())
 
 
 def _exp_from(x: Tensor, m: Tensor) -> Tensor:

@@ -15,7 +15,8 @@ Weights are ``torch.nn.Linear`` without bias, ``weight (out, in)`` as the papers
 together, head 0 first, each head's channels in the order of ``apply_rope``'s ``layout``. They start as
 ``torch.nn.Linear`` starts them, uniform within ``in ** -0.5``, unless a class says otherwise; seed with
 ``torch.manual_seed``. Parameters and ``x`` share a dtype; halves are computed in fp32, kept in the cache as halves
-(what a real cache holds) and returned as halves.
+(what a real cache holds) and returned as halves. Projections are called, so that their hooks fire and a module put in
+the place of one, an adapter for example, is heard; what does not call them says so.
 
 Sources: Shazeer 2019 (MQA); Ainslie et al. 2023 (GQA); DeepSeek-AI 2024 (*DeepSeek-V2*, MLA); Zhang et al. 2025 (TPA).
 """
@@ -26,13 +27,12 @@ from typing import Self
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from . import _check
 from ._precision import own_precision
-from .position import apply_rope
+from .position import _check_frequencies, _check_layout, apply_rope
 from .softmax import attention
-
-LAYOUTS = ("half", "interleaved")
 
 
 class _Cache:
@@ -42,10 +42,14 @@ class _Cache:
         kept = self._kept()
         _check.floating(**kept)
         for name, x in kept.items():
-            _check.matrix(name, x, "(..., T, width)")
-            _check.shape(name, x, (*x.shape[:-2], self.tokens, x.shape[-1]), "(..., T, width)")
+            _check.matrix(name, x, self._words)
+            if x.ndim < self._axes:
+                _check.complain(name, f"shape {tuple(x.shape)}", self._words)
+        for name, shape in self._shapes().items():
+            _check.shape(name, kept[name], shape, self._words)
         if self.rope is not None:
-            _check.floating(rope=self.rope)
+            _check_frequencies("rope", self.rope)
+        _check_layout(self.layout)
 
     @property
     def tokens(self) -> int:
@@ -53,58 +57,97 @@ class _Cache:
         return next(iter(self._kept().values())).shape[-2]
 
     def append(self, new: Self) -> Self:
-        """A cache with the tokens of ``new`` after these. ValueError: shapes, dtypes or rotations that do not fit."""
-        _same_rotation(self.rope, new.rope)
+        """A cache with the tokens of ``new`` after these.
+
+        ValueError: a cache of another kind, or shapes, dtypes or rotations that do not fit.
+        """
+        if not isinstance(new, type(self)):
+            _check.complain("new", type(new).__name__, f"a {type(self).__name__}")
+        _same_rotation(self, new)
         grown = {}
         for (name, old), fresh in zip(self._kept().items(), new._kept().values(), strict=True):
-            _check.floating(**{"x": fresh, f"cache.{name}": old})
+            _check.floating(**{f"new.{name}": fresh, f"cache.{name}": old})
             _check.shape(f"cache.{name}", old, (*fresh.shape[:-2], self.tokens, fresh.shape[-1]), "(..., T, width)")
             grown[name] = torch.cat((old, fresh), dim=-2)
-        return type(self)(**grown, rope=new.rope)
+        return type(self)(**grown, rope=new.rope, layout=new.layout)
 
     def _kept(self) -> dict[str, Tensor]:
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "rope"}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in ("rope", "layout")}
 
 
 @dataclass(frozen=True, eq=False)
 class KeyValueCache(_Cache):
     """Keys ``(..., h_kv, T, d_k)``, already rotated, and values ``(..., h_kv, T, d_v)`` of the tokens so far.
 
-    ``rope`` holds the frequencies the keys were rotated with, None if they were not.
+    ``rope`` holds the frequencies ``(pairs,)`` in fp64 or fp32 that the keys were rotated with, None if they were not;
+    ``layout`` says which channels made a pair.
+
+    Raises:
+        ValueError: shapes, dtypes or devices that do not fit, frequencies that are none, an unknown layout.
+
+    Source: Shazeer 2019, section 3; Ainslie et al. 2023, section 2.2. Page: ``kv_cache/kv-tables``.
     """
 
     k: Tensor
     v: Tensor
     rope: Tensor | None = None
+    layout: str = "half"
+
+    _axes, _words = 3, "(..., h_kv, T, width)"
 
     @property
     def numbers_per_token(self) -> int:
         """Numbers kept per token of one sequence: ``h_kv (d_k + d_v)``."""
         return self.k.shape[-3] * (self.k.shape[-1] + self.v.shape[-1])
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"v": (*self.k.shape[:-1], self.v.shape[-1])}
+
 
 @dataclass(frozen=True, eq=False)
 class LatentCache(_Cache):
     """Latents ``(..., T, d_c)`` and the rotated shared keys ``(..., T, d_R)`` of the tokens so far.
 
-    ``rope`` holds the frequencies the keys were rotated with.
+    ``rope`` holds the frequencies ``(d_R / 2,)`` in fp64 or fp32 that the keys were rotated with; ``layout`` says which
+    channels made a pair.
+
+    Raises:
+        ValueError: shapes, dtypes or devices that do not fit, frequencies that are none, an unknown layout.
+
+    Source: DeepSeek-AI 2024 (*DeepSeek-V2*), Eq. 9 and 15. Page: ``kv_cache/latent``.
     """
 
     latent: Tensor
     rotary: Tensor
     rope: Tensor
+    layout: str = "half"
+
+    _axes, _words = 2, "(..., T, width)"
+
+    def __post_init__(self):
+        super().__post_init__()
+        _check_frequencies("rope", self.rope)
 
     @property
     def numbers_per_token(self) -> int:
         """Numbers kept per token of one sequence: ``d_c + d_R``."""
         return self.latent.shape[-1] + self.rotary.shape[-1]
 
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"rotary": (*self.latent.shape[:-1], self.rotary.shape[-1])}
+
 
 @dataclass(frozen=True, eq=False)
 class FactorCache(_Cache):
     """Factors of keys and values so far: over heads ``a (..., R, T, h)``, over channels ``b (..., R, T, d)``.
 
-    ``b_k`` is already rotated; ``rope`` holds the frequencies it was rotated with, None if it was not.
+    ``b_k`` is already rotated; ``rope`` holds the frequencies ``(pairs,)`` in fp64 or fp32 it was rotated with, None if
+    it was not; ``layout`` says which channels made a pair.
+
+    Raises:
+        ValueError: shapes, dtypes or devices that do not fit, frequencies that are none, an unknown layout.
+
+    Source: Zhang et al. 2025 (*Tensor Product Attention*), Eq. 3.1 and 3.5. Page: ``kv_cache/tensor-product``.
     """
 
     a_k: Tensor
@@ -112,11 +155,23 @@ class FactorCache(_Cache):
     a_v: Tensor
     b_v: Tensor
     rope: Tensor | None = None
+    layout: str = "half"
+
+    _axes, _words = 3, "(..., R, T, width)"
 
     @property
     def numbers_per_token(self) -> int:
         """Numbers kept per token of one sequence: ``R_K (h + d_k) + R_V (h + d_v)``."""
         return sum(x.shape[-3] * x.shape[-1] for x in (self.a_k, self.b_k, self.a_v, self.b_v))
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        *lead, R_K, T, _ = self.a_k.shape
+        R_V = self.a_v.shape[-3]
+        return {
+            "b_k": (*lead, R_K, T, self.b_k.shape[-1]),
+            "a_v": (*lead, R_V, T, self.a_v.shape[-1]),
+            "b_v": (*lead, R_V, T, self.b_v.shape[-1]),
+        }
 
 
 class GroupedQueryAttention(nn.Module):
@@ -158,22 +213,21 @@ class GroupedQueryAttention(nn.Module):
         layout: str = "half",
     ):
         super().__init__()
-        self.heads = heads
-        self.head_dim, self.value_dim = _widths(d_model, heads, head_dim, value_dim)
-        self.kv_heads = heads if kv_heads is None else kv_heads
-        _check_divisor("kv_heads", self.kv_heads, "heads", heads)
+        d_model, heads, self.head_dim, self.value_dim = _widths(d_model, heads, head_dim, value_dim)
+        self.d_model, self.heads = d_model, heads
+        self.kv_heads = _divisor("kv_heads", heads if kv_heads is None else kv_heads, "heads", heads)
         self.rope, self.layout = _rotation(rope, layout, self.head_dim), layout
         self.w_q = nn.Linear(d_model, heads * self.head_dim, bias=False)
         self.w_k = nn.Linear(d_model, self.kv_heads * self.head_dim, bias=False)
         self.w_v = nn.Linear(d_model, self.kv_heads * self.value_dim, bias=False)
         self.w_o = nn.Linear(heads * self.value_dim, d_model, bias=False)
 
-    @own_precision
     def forward(self, x: Tensor, *, return_cache: bool = False) -> Tensor | tuple[Tensor, KeyValueCache]:
         """Prefill: ``x (..., T, d_model)`` to the same shape, each token seeing itself and those before it.
 
-        With ``return_cache`` also the cache to decode on. ValueError: a shape or dtype of ``x`` that does not fit.
+        With ``return_cache`` also the cache to decode on. ValueError: an ``x`` or a parameter that does not fit.
         """
+        _check.flag("return_cache", return_cache)
         out, cache = self.decode(x)
         return (out, cache) if return_cache else out
 
@@ -182,16 +236,15 @@ class GroupedQueryAttention(nn.Module):
         """The next tokens ``x (..., T, d_model)``, one or more, after those of ``cache`` (None: after nothing).
 
         Returns their outputs, shaped like ``x``, and the longer cache.
-        ValueError: an ``x`` or a cache that does not fit.
+        ValueError: an ``x``, a parameter or a cache that does not fit.
         """
-        x_, start = _begin(x, cache, KeyValueCache, self.w_q)
-        q = _rotate(self, _to_heads(_linear(self.w_q, x_), self.heads), start)  # (..., h, T, d_k)
-        k = _rotate(self, _to_heads(_linear(self.w_k, x_), self.kv_heads), start)  # (..., h_kv, T, d_k)
-        v = _to_heads(_linear(self.w_v, x_), self.kv_heads)  # (..., h_kv, T, d_v)
-        cache = _extend(cache, KeyValueCache(k.to(x.dtype), v.to(x.dtype), self.rope))
-        k, v = (repeat_heads(kept.to(x_.dtype), self.heads) for kept in (cache.k, cache.v))  # (..., h, T_k, ·)
-        out = attention(q, k, v)  # (..., h, T, d_v)
-        return _linear(self.w_o, _from_heads(out)).to(x.dtype), cache
+        x_, start = _begin(self, x, cache, KeyValueCache)
+        q = _rotate(self, _to_heads(_call(self.w_q, x_), self.heads), start)  # (..., h, T, d_k)
+        k = _rotate(self, _to_heads(_call(self.w_k, x_), self.kv_heads), start)  # (..., h_kv, T, d_k)
+        v = _to_heads(_call(self.w_v, x_), self.kv_heads)  # (..., h_kv, T, d_v)
+        cache = _extend(cache, KeyValueCache(k.to(x.dtype), v.to(x.dtype), self.rope, self.layout))
+        out = _attend_shared(q, cache.k.to(x_.dtype), cache.v.to(x_.dtype))  # (..., h, T, d_v)
+        return _call(self.w_o, _from_heads(out)).to(x.dtype), cache
 
 
 class LatentAttention(nn.Module):
@@ -213,13 +266,16 @@ class LatentAttention(nn.Module):
     ``[c; k^R]`` of width ``d_c + d_R`` and the value ``c``. The outputs are the same. The absorbed form costs more
     multiply-adds per pair of tokens but reads only the cache: good for decoding, bad for a long prefill. A rotation of
     ``k^C`` would stand between ``W_UQᵀ`` and ``W_UK`` and depend on both positions, so nothing could be absorbed:
-    hence the rotary channels of their own.
+    hence the rotary channels of their own. Absorption reads ``w_uk.weight``, ``w_uv.weight`` and ``w_uv.bias`` and
+    calls neither projection (a bias of ``w_uk`` would shift all scores of a query alike): merge an adapter on them
+    first.
 
     Weights: ``w_dkv (d_c, d_model)``, ``w_uk (h d_h, d_c)``, ``w_uv (h d_v, d_c)``, ``w_kr (d_R, d_model)``,
     ``w_uq (h d_h, d_q)``, ``w_qr (h d_R, d_q)``, ``w_o (d_model, h d_v)``; ``w_dq (d_q, d_model)`` with query
     compression, else None and ``d_q = d_model``. The released models normalise both latents (section 3.1.2), which the
-    equations leave out: put ``torch.nn.RMSNorm(d_c, eps=1e-6)`` into ``norm_kv`` and one of width ``d_q`` into
-    ``norm_q``. The cache then holds normalised latents.
+    equations leave out: put ``torch.nn.RMSNorm(d_c, eps=1e-6)`` into ``norm_kv`` and, with query compression, one of
+    width ``d_q`` into ``norm_q``. The cache then holds normalised latents. Norms are computed in fp32 for halves; their
+    own weights may be halves or stay in fp32.
 
     Args:
         d_model: width of ``x`` and of the output.
@@ -252,35 +308,33 @@ class LatentAttention(nn.Module):
         layout: str = "half",
     ):
         super().__init__()
-        self.heads = heads
-        self.head_dim, self.value_dim = _widths(d_model, heads, head_dim, value_dim)
-        _check.at_least("latent", latent, 1)
+        d_model, heads, self.head_dim, self.value_dim = _widths(d_model, heads, head_dim, value_dim)
+        self.d_model, self.heads = d_model, heads
+        latent = _check.at_least("latent", latent, 1)
         if rope is None:
             _check.complain("rope", None, "frequencies (d_R / 2,); zeros for no rotation")
         self.rope, self.layout = _rotation(rope, layout), layout
         self.rope_dim = 2 * len(self.rope)
-        if query_latent is not None:
-            _check.at_least("query_latent", query_latent, 1)
-        d_q = d_model if query_latent is None else query_latent
+        d_q = d_model if query_latent is None else _check.at_least("query_latent", query_latent, 1)
         self.w_dkv = nn.Linear(d_model, latent, bias=False)
         self.w_uk = nn.Linear(latent, heads * self.head_dim, bias=False)
         self.w_uv = nn.Linear(latent, heads * self.value_dim, bias=False)
         self.w_kr = nn.Linear(d_model, self.rope_dim, bias=False)
-        self.w_dq = None if query_latent is None else nn.Linear(d_model, query_latent, bias=False)
+        self.w_dq = None if query_latent is None else nn.Linear(d_model, d_q, bias=False)
         self.w_uq = nn.Linear(d_q, heads * self.head_dim, bias=False)
         self.w_qr = nn.Linear(d_q, heads * self.rope_dim, bias=False)
         self.w_o = nn.Linear(heads * self.value_dim, d_model, bias=False)
         self.norm_kv, self.norm_q = nn.Identity(), nn.Identity()
 
-    @own_precision
     def forward(
         self, x: Tensor, *, absorb: bool = False, return_cache: bool = False
     ) -> Tensor | tuple[Tensor, LatentCache]:
         """Prefill: ``x (..., T, d_model)`` to the same shape, each token seeing itself and those before it.
 
         ``absorb`` changes how it is computed, not what. With ``return_cache`` also the cache to decode on.
-        ValueError: a shape or dtype of ``x`` that does not fit.
+        ValueError: an ``x`` or a parameter that does not fit.
         """
+        _check.flag("return_cache", return_cache)
         out, cache = self.decode(x, absorb=absorb)
         return (out, cache) if return_cache else out
 
@@ -289,23 +343,24 @@ class LatentAttention(nn.Module):
         """The next tokens ``x (..., T, d_model)``, one or more, after those of ``cache`` (None: after nothing).
 
         Returns their outputs, shaped like ``x``, and the longer cache. ``absorb`` changes how it is computed, not what.
-        ValueError: an ``x`` or a cache that does not fit.
+        ValueError: an ``x``, a parameter or a cache that does not fit.
         """
-        x_, start = _begin(x, cache, LatentCache, self.w_dkv)
-        c = self.norm_kv(_linear(self.w_dkv, x_))  # (..., T, d_c)
-        k_r = _rotate(self, _linear(self.w_kr, x_), start)  # (..., T, d_R)
-        c_q = x_ if self.w_dq is None else self.norm_q(_linear(self.w_dq, x_))  # (..., T, d_q)
-        q_c = _to_heads(_linear(self.w_uq, c_q), self.heads)  # (..., h, T, d_h)
-        q_r = _rotate(self, _to_heads(_linear(self.w_qr, c_q), self.heads), start)  # (..., h, T, d_R)
-        cache = _extend(cache, LatentCache(c.to(x.dtype), k_r.to(x.dtype), self.rope))
+        _check.flag("absorb", absorb)
+        x_, start = _begin(self, x, cache, LatentCache)
+        c = _call(self.norm_kv, _call(self.w_dkv, x_))  # (..., T, d_c)
+        k_r = _rotate(self, _call(self.w_kr, x_), start)  # (..., T, d_R)
+        c_q = x_ if self.w_dq is None else _call(self.norm_q, _call(self.w_dq, x_))  # (..., T, d_q)
+        q_c = _to_heads(_call(self.w_uq, c_q), self.heads)  # (..., h, T, d_h)
+        q_r = _rotate(self, _to_heads(_call(self.w_qr, c_q), self.heads), start)  # (..., h, T, d_R)
+        cache = _extend(cache, LatentCache(c.to(x.dtype), k_r.to(x.dtype), self.rope, self.layout))
         attend = self._attend_absorbed if absorb else self._attend_expanded
         out = attend(q_c, q_r, cache.latent.to(x_.dtype), cache.rotary.to(x_.dtype))  # (..., h, T, d_v)
-        return _linear(self.w_o, _from_heads(out)).to(x.dtype), cache
+        return _call(self.w_o, _from_heads(out)).to(x.dtype), cache
 
     def _attend_expanded(self, q_c: Tensor, q_r: Tensor, c: Tensor, k_r: Tensor) -> Tensor:
         """Keys and values made from the latents, then multi-head attention."""
-        k_c = _to_heads(_linear(self.w_uk, c), self.heads)  # (..., h, T_k, d_h)
-        v = _to_heads(_linear(self.w_uv, c), self.heads)  # (..., h, T_k, d_v)
+        k_c = _to_heads(_call(self.w_uk, c), self.heads)  # (..., h, T_k, d_h)
+        v = _to_heads(_call(self.w_uv, c), self.heads)  # (..., h, T_k, d_v)
         k_r = repeat_heads(k_r.unsqueeze(-3), self.heads)  # (..., h, T_k, d_R)
         return attention(torch.cat((q_c, q_r), -1), torch.cat((k_c, k_r), -1), v)
 
@@ -314,10 +369,12 @@ class LatentAttention(nn.Module):
         W_uk = self.w_uk.weight.to(c.dtype).unflatten(0, (self.heads, self.head_dim))  # (h, d_h, d_c)
         W_uv = self.w_uv.weight.to(c.dtype).unflatten(0, (self.heads, self.value_dim))  # (h, d_v, d_c)
         q = torch.cat((q_c @ W_uk, q_r), -1)  # (..., h, T, d_c + d_R)
-        k = repeat_heads(torch.cat((c, k_r), -1).unsqueeze(-3), self.heads)  # (..., h, T_k, d_c + d_R)
-        v = repeat_heads(c.unsqueeze(-3), self.heads)  # (..., h, T_k, d_c)
+        k, v = torch.cat((c, k_r), -1).unsqueeze(-3), c.unsqueeze(-3)  # (..., 1, T_k, ·): one head for all
         scale = (self.head_dim + self.rope_dim) ** -0.5  # the products are those of d_h + d_R channels
-        return attention(q, k, v, scale=scale) @ W_uv.mT  # (..., h, T, d_v)
+        out = _attend_shared(q, k, v, scale) @ W_uv.mT  # (..., h, T, d_v)
+        if self.w_uv.bias is not None:  # weights sum to 1, so a mixture of shifted values is the mixture, shifted
+            out = out + self.w_uv.bias.view(self.heads, 1, self.value_dim)
+        return out
 
 
 class TensorProductAttention(nn.Module):
@@ -342,7 +399,7 @@ class TensorProductAttention(nn.Module):
     Args:
         d_model: width of ``x`` and of the output.
         heads: heads ``h``.
-        ranks: ``(R_Q, R_K, R_V)``; the paper's experiments take (6, 2, 2).
+        ranks: a tuple ``(R_Q, R_K, R_V)``; the paper's experiments take (6, 2, 2).
         head_dim: width ``d_k`` of queries and keys; ``d_model / heads`` if None.
         value_dim: width ``d_v`` of values; ``head_dim`` if None.
         rope: frequencies that queries and keys are rotated with, as ``rope_frequencies(d_k)`` gives them; fewer than
@@ -350,7 +407,7 @@ class TensorProductAttention(nn.Module):
         layout: which channels make a pair, as in ``apply_rope``.
 
     Raises:
-        ValueError: a count below 1, ranks that are not three, ``d_model`` no multiple of ``heads`` without
+        ValueError: a count below 1, ranks that are no tuple of three, ``d_model`` no multiple of ``heads`` without
             ``head_dim``, frequencies that do not fit, an unknown layout.
 
     Source: Zhang et al. 2025 (*Tensor Product Attention*), Eq. 3.1–3.5. Page: ``kv_cache/tensor-product``.
@@ -368,13 +425,11 @@ class TensorProductAttention(nn.Module):
         layout: str = "half",
     ):
         super().__init__()
-        self.heads = heads
-        self.head_dim, self.value_dim = _widths(d_model, heads, head_dim, value_dim)
+        d_model, heads, self.head_dim, self.value_dim = _widths(d_model, heads, head_dim, value_dim)
+        self.d_model, self.heads = d_model, heads
         if not isinstance(ranks, tuple) or len(ranks) != 3:
-            _check.complain("ranks", repr(ranks), "three ranks (R_Q, R_K, R_V)")
-        for rank in ranks:
-            _check.at_least("ranks", rank, 1)
-        self.ranks = R_Q, R_K, R_V = ranks
+            _check.complain("ranks", repr(ranks), "a tuple of three ranks (R_Q, R_K, R_V)")
+        self.ranks = R_Q, R_K, R_V = tuple(_check.at_least("ranks", rank, 1) for rank in ranks)
         self.rope, self.layout = _rotation(rope, layout, self.head_dim), layout
         self.w_aq = nn.Linear(d_model, R_Q * heads, bias=False)
         self.w_bq = nn.Linear(d_model, R_Q * self.head_dim, bias=False)
@@ -386,12 +441,12 @@ class TensorProductAttention(nn.Module):
             nn.init.xavier_uniform_(factor.weight)
         self.w_o = nn.Linear(heads * self.value_dim, d_model, bias=False)
 
-    @own_precision
     def forward(self, x: Tensor, *, return_cache: bool = False) -> Tensor | tuple[Tensor, FactorCache]:
         """Prefill: ``x (..., T, d_model)`` to the same shape, each token seeing itself and those before it.
 
-        With ``return_cache`` also the cache to decode on. ValueError: a shape or dtype of ``x`` that does not fit.
+        With ``return_cache`` also the cache to decode on. ValueError: an ``x`` or a parameter that does not fit.
         """
+        _check.flag("return_cache", return_cache)
         out, cache = self.decode(x)
         return (out, cache) if return_cache else out
 
@@ -400,21 +455,22 @@ class TensorProductAttention(nn.Module):
         """The next tokens ``x (..., T, d_model)``, one or more, after those of ``cache`` (None: after nothing).
 
         Returns their outputs, shaped like ``x``, and the longer cache.
-        ValueError: an ``x`` or a cache that does not fit.
+        ValueError: an ``x``, a parameter or a cache that does not fit.
         """
-        x_, start = _begin(x, cache, FactorCache, self.w_aq)
+        x_, start = _begin(self, x, cache, FactorCache)
         R_Q, R_K, R_V = self.ranks
-        a_q = _to_heads(_linear(self.w_aq, x_), R_Q)  # (..., R_Q, T, h): ranks stand where heads stood
-        b_q = _rotate(self, _to_heads(_linear(self.w_bq, x_), R_Q), start)  # (..., R_Q, T, d_k)
-        a_k = _to_heads(_linear(self.w_ak, x_), R_K)
-        b_k = _rotate(self, _to_heads(_linear(self.w_bk, x_), R_K), start)
-        a_v = _to_heads(_linear(self.w_av, x_), R_V)
-        b_v = _to_heads(_linear(self.w_bv, x_), R_V)
-        cache = _extend(cache, FactorCache(*(factor.to(x.dtype) for factor in (a_k, b_k, a_v, b_v)), self.rope))
+        a_q = _to_heads(_call(self.w_aq, x_), R_Q)  # (..., R_Q, T, h): ranks stand where heads stood
+        b_q = _rotate(self, _to_heads(_call(self.w_bq, x_), R_Q), start)  # (..., R_Q, T, d_k)
+        a_k = _to_heads(_call(self.w_ak, x_), R_K)
+        b_k = _rotate(self, _to_heads(_call(self.w_bk, x_), R_K), start)
+        a_v = _to_heads(_call(self.w_av, x_), R_V)
+        b_v = _to_heads(_call(self.w_bv, x_), R_V)
+        factors = (factor.to(x.dtype) for factor in (a_k, b_k, a_v, b_v))
+        cache = _extend(cache, FactorCache(*factors, self.rope, self.layout))
         q = tensor_product(a_q, b_q)  # (..., h, T, d_k)
         k = tensor_product(cache.a_k.to(x_.dtype), cache.b_k.to(x_.dtype))  # (..., h, T_k, d_k)
         v = tensor_product(cache.a_v.to(x_.dtype), cache.b_v.to(x_.dtype))  # (..., h, T_k, d_v)
-        return _linear(self.w_o, _from_heads(attention(q, k, v))).to(x.dtype), cache
+        return _call(self.w_o, _from_heads(attention(q, k, v))).to(x.dtype), cache
 
 
 def repeat_heads(x: Tensor, heads: int) -> Tensor:
@@ -427,7 +483,7 @@ def repeat_heads(x: Tensor, heads: int) -> Tensor:
         heads: query heads, a multiple of ``h_kv``.
 
     Returns:
-        ``(..., heads, T, d)``.
+        ``(..., heads, T, d)``; it may be a view of ``x`` in which heads lie in the same place, so do not write into it.
 
     Raises:
         ValueError: no floating tensor, fewer than three axes, or ``heads`` no multiple of ``h_kv``.
@@ -479,13 +535,17 @@ def pool_kv_heads(module: GroupedQueryAttention, kv_heads: int) -> GroupedQueryA
         kv_heads: key and value heads to keep, a divisor of ``module.kv_heads``.
 
     Raises:
-        ValueError: another module, or ``kv_heads`` no divisor of ``module.kv_heads``.
+        ValueError: another module, ``kv_heads`` no divisor of ``module.kv_heads``, or key or value projections whose
+            parameters are not their own weight and bias (adapters, parametrizations).
 
     Source: Ainslie et al. 2023, sections 2.1 and 2.2. Page: ``kv_cache/kv-tables``.
     """
     if not isinstance(module, GroupedQueryAttention):
         _check.complain("module", type(module).__name__, "a GroupedQueryAttention")
-    _check_divisor("kv_heads", kv_heads, "module.kv_heads", module.kv_heads)
+    kv_heads = _divisor("kv_heads", kv_heads, "module.kv_heads", module.kv_heads)
+    for key in ("w_k", "w_v"):
+        if others := {name for name, _ in getattr(module, key).named_parameters()} - {"weight", "bias"}:
+            _check.complain("module", f"a {key} with {', '.join(sorted(others))}", "weight and bias only: merge first")
     pooled = copy.deepcopy(module)
     pooled.kv_heads = kv_heads
     for layer, width in ((pooled.w_k, module.head_dim), (pooled.w_v, module.value_dim)):
@@ -496,10 +556,27 @@ def pool_kv_heads(module: GroupedQueryAttention, kv_heads: int) -> GroupedQueryA
     return pooled
 
 
-def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    """``layer`` in the dtype of ``x``, which for half-precision weights is fp32."""
-    bias = None if layer.bias is None else layer.bias.to(x.dtype)
-    return nn.functional.linear(x, layer.weight.to(x.dtype), bias)
+def _attend_shared(q: Tensor, k: Tensor, v: Tensor, scale: float | None = None) -> Tensor:
+    """Causal attention of query heads ``(..., h, T, d)`` that share key heads ``(..., h_kv, T_k, d)`` and value heads.
+
+    Heads that share differ in their queries alone, and a query is a row: the rows of one head below those of the other
+    make one matrix that reads each key once.
+    """
+    (heads, T), (kv_heads, T_k) = q.shape[-3:-1], k.shape[-3:-1]
+    sharing = heads // kv_heads
+    rows = q.unflatten(-3, (kv_heads, sharing)).flatten(-3, -2)  # (..., h_kv, sharing · T, d)
+    mask = None  # a single token is the last one and sees everything
+    if T != 1:
+        mask = torch.ones(T, T_k, dtype=torch.bool, device=q.device).tril(T_k - T).repeat(sharing, 1)
+    out = attention(rows, k, v, causal=False, mask=mask, scale=scale)  # (..., h_kv, sharing · T, d_v)
+    return out.unflatten(-2, (sharing, T)).flatten(-4, -3)  # (..., h, T, d_v)
+
+
+def _call(layer: nn.Module, x: Tensor) -> Tensor:
+    """``layer(x)`` with the layer's parameters in the dtype of ``x``, which for halves is fp32."""
+    if all(weight.dtype == x.dtype for weight in layer.parameters()):
+        return layer(x)
+    return functional_call(layer, {name: weight.to(x.dtype) for name, weight in layer.named_parameters()}, (x,))
 
 
 def _to_heads(x: Tensor, heads: int) -> Tensor:
@@ -520,14 +597,18 @@ def _rotate(module: nn.Module, x: Tensor, start: int) -> Tensor:
     return apply_rope(x, positions, module.rope.to(x.device), layout=module.layout)
 
 
-def _begin(x: Tensor, cache: _Cache | None, kind: type[_Cache], layer: nn.Linear) -> tuple[Tensor, int]:
-    """Check ``x`` and the kind of cache; return ``x`` in the computing dtype and the position of its first token."""
-    weight = layer.weight
+def _begin(module: nn.Module, x: Tensor, cache: _Cache | None, kind: type[_Cache]) -> tuple[Tensor, int]:
+    """Check ``x``, the parameters and the kind of cache; return ``x`` in the computing dtype and where it begins."""
     computing = _check.floating(x=x)
     _check.matrix("x", x, "(..., T, d_model)")
-    _check.shape("x", x, (*x.shape[:-1], weight.shape[-1]), "(..., T, d_model)")
+    _check.shape("x", x, (*x.shape[:-1], module.d_model), "(..., T, d_model)")
+    (first, weight), *others = module.named_parameters()
     if x.dtype != weight.dtype or x.device != weight.device:
-        _check.complain("x", f"{x.dtype} on {x.device}", f"{weight.dtype} on {weight.device} like the weights")
+        _check.complain("x", f"{x.dtype} on {x.device}", f"{weight.dtype} on {weight.device} like {first}")
+    for name, weight in others:
+        kept_in_fp32 = name.startswith("norm_") and weight.dtype == computing
+        if (weight.dtype != x.dtype and not kept_in_fp32) or weight.device != x.device:
+            _check.complain(name, f"{weight.dtype} on {weight.device}", f"{x.dtype} on {x.device} like {first}")
     if cache is not None and not isinstance(cache, kind):
         _check.complain("cache", type(cache).__name__, f"a {kind.__name__} or None")
     return x.to(computing), 0 if cache is None else cache.tokens
@@ -537,18 +618,19 @@ def _extend(cache: _Cache | None, new: _Cache) -> _Cache:
     return new if cache is None else cache.append(new)
 
 
-def _same_rotation(old: Tensor | None, new: Tensor | None) -> None:
+def _same_rotation(old: _Cache, new: _Cache) -> None:
     """Check that cached keys were rotated as new ones are: with a base that moves while decoding they are not."""
-    if old is new:
+    if old.rope is None and new.rope is None:
         return
-    if old is None or new is None or not torch.equal(old.cpu().double(), new.cpu().double()):
+    if old.rope is None or new.rope is None or not torch.equal(old.rope.cpu().double(), new.rope.cpu().double()):
         _check.complain("cache.rope", "keys rotated with other frequencies", "those of the layer: prefill again")
+    if old.layout != new.layout:
+        _check.complain("cache.layout", repr(old.layout), f"{new.layout!r}, that of the layer: prefill again")
 
 
-def _widths(d_model: int, heads: int, head_dim: int | None, value_dim: int | None) -> tuple[int, int]:
-    """Check the geometry that all layers share; return the widths of keys and of values."""
-    _check.at_least("d_model", d_model, 1)
-    _check.at_least("heads", heads, 1)
+def _widths(d_model: int, heads: int, head_dim: int | None, value_dim: int | None) -> tuple[int, int, int, int]:
+    """Check the geometry that all layers share; return it with the widths of keys and of values."""
+    d_model, heads = _check.at_least("d_model", d_model, 1), _check.at_least("heads", heads, 1)
     if head_dim is None:
         if d_model % heads:
             _check.complain(
@@ -556,26 +638,24 @@ def _widths(d_model: int, heads: int, head_dim: int | None, value_dim: int | Non
             )
         head_dim = d_model // heads
     value_dim = head_dim if value_dim is None else value_dim
-    _check.at_least("head_dim", head_dim, 1)
-    _check.at_least("value_dim", value_dim, 1)
-    return head_dim, value_dim
+    return d_model, heads, _check.at_least("head_dim", head_dim, 1), _check.at_least("value_dim", value_dim, 1)
 
 
-def _check_divisor(name: str, value: int, whole_name: str, whole: int) -> None:
-    """Check that ``value`` shares ``whole`` out evenly."""
-    _check.at_least(name, value, 1)
-    if whole % value:
+def _divisor(name: str, value: int, whole_name: str, whole: int) -> int:
+    """``value``, checked to share ``whole`` out evenly."""
+    if whole % _check.at_least(name, value, 1):
         _check.complain(name, value, f"a divisor of {whole_name}={whole}")
+    return int(value)
 
 
 def _rotation(rope: Tensor | None, layout: str, width: int | None = None) -> Tensor | None:
     """Check frequencies for keys of ``width`` channels (None: they say the width) and keep a copy of them."""
-    if layout not in LAYOUTS:
-        _check.complain("layout", repr(layout), " or ".join(map(repr, LAYOUTS)))
+    _check_layout(layout)
     if rope is None:
         return None
-    _check.floating(rope=rope)
-    if rope.ndim != 1 or len(rope) == 0 or (width is not None and 2 * len(rope) > width):
-        most = "" if width is None else f" and at most {width // 2}, half of head_dim"
-        _check.complain("rope", f"shape {tuple(rope.shape)}", f"(pairs,), at least one{most}")
+    _check_frequencies("rope", rope)
+    if not rope.is_meta and not rope.isfinite().all():
+        _check.complain("rope", "NaN or infinite frequencies", "finite ones")
+    if width is not None and 2 * len(rope) > width:
+        _check.complain("rope", f"shape {tuple(rope.shape)}", f"(pairs,), at most {width // 2}, half of head_dim")
     return rope.detach().clone()

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from . import _check
-from ._precision import own_precision
+from ._precision import near_one, own_precision
 
 FEW = 1  # up to so many tokens the recurrence is faster than a chunk
 FeatureMap = Callable[[Tensor], Tensor]
@@ -22,12 +22,21 @@ State = Tensor | tuple[Tensor, Tensor]
 
 
 def identity(x: Tensor) -> Tensor:
-    """``φ(x) = x``: scores may be negative, so use it with ``normalize=False``. Page: ``linear/linear-attention``."""
+    """``φ(x) = x``, the similarity ``q·k`` itself: it may be negative, so use it with ``normalize=False``.
+
+    Page: ``linear/linear-attention``.
+    """
+    _check.floating(x=x)
     return x
 
 
 def relu(x: Tensor) -> Tensor:
-    """``φ(x) = max(x, 0)``: scores are never negative, but all of them may be 0. Page: ``linear/linear-attention``."""
+    """``φ(x) = max(x, 0)``: scores are never negative, but all of them may be 0.
+
+    Source: Performer-RELU of Choromanski et al. 2021, Eq. 5 with f = ReLU, here without random projections. Page:
+    ``linear/linear-attention``.
+    """
+    _check.floating(x=x)
     return torch.relu(x)
 
 
@@ -36,6 +45,7 @@ def elu_plus_one(x: Tensor) -> Tensor:
 
     Source: Katharopoulos et al. 2020, Eq. 7. Page: ``linear/linear-attention``.
     """
+    _check.floating(x=x)
     return torch.where(x > 0, x + 1, x.clamp(max=0).exp())  # in fp32 (e^x − 1) + 1 is 0 below x = −17
 
 
@@ -44,6 +54,8 @@ def favor_plus(d: int, features: int = 256, seed: int = 0) -> FeatureMap:
 
     ``φ(x) = exp(ω x' − ‖x'‖²/2) / √m`` with ``x' = x / d^¼``. The rows of ω are orthogonal in groups of ``d`` and each
     is normally distributed. No maximum is subtracted: one over the whole sequence would tell a token about its future.
+    So a long ``x`` underflows: in fp32, with ``d = 64`` and 256 features, of normal inputs the first tokens have no
+    feature but 0 at a standard deviation of 5, and half of them at 6.5. A query of that kind is answered with 0.
 
     Args:
         d: channels of the inputs.
@@ -51,19 +63,19 @@ def favor_plus(d: int, features: int = 256, seed: int = 0) -> FeatureMap:
         seed: of the random directions; the same seed gives the same map.
 
     Returns:
-        The map, from ``(..., T, d)`` to ``(..., T, features)``.
+        The map, from ``(..., T, d)`` to ``(..., T, features)`` in the dtype of its input; halves are computed in fp32.
 
     Raises:
-        ValueError: ``d`` or ``features`` below 1; from the map, an input that does not have ``d`` channels.
+        ValueError: ``d`` or ``features`` below 1, a seed that is not a whole number of at most 64 bits; from the map,
+            an input that is not a floating tensor of ``d`` channels.
 
     Source: Choromanski et al. 2021, Lemma 1 and section 2.4. Page: ``linear/linear-attention``.
     """
-    _check.at_least("d", d, 1)
-    _check.at_least("features", features, 1)
-    random = torch.Generator().manual_seed(seed)
+    d, features = _check.at_least("d", d, 1), _check.at_least("features", features, 1)
+    random = _check.generator(seed)
 
     def normal(*size: int) -> Tensor:
-        return torch.randn(*size, generator=random, dtype=torch.float64)
+        return torch.randn(*size, generator=random, dtype=torch.float64, device="cpu")
 
     def orthogonal() -> Tensor:
         Q, R = torch.linalg.qr(normal(d, d))
@@ -74,10 +86,13 @@ def favor_plus(d: int, features: int = 256, seed: int = 0) -> FeatureMap:
 
     @own_precision
     def feature_map(x: Tensor) -> Tensor:
+        computing = _check.floating(x=x)
+        _check.matrix("x", x)
         if x.shape[-1] != d:
             _check.complain("x", f"shape {tuple(x.shape)}", f"(..., T, d) with d = {d}")
-        x = x * d**-0.25
-        return torch.exp(x @ omega.to(x).mT - x.square().sum(-1, keepdim=True) / 2) / math.sqrt(features)
+        x_ = x.to(computing) * d**-0.25
+        phi = torch.exp(x_ @ omega.to(x_).mT - x_.square().sum(-1, keepdim=True) / 2) / math.sqrt(features)
+        return phi.to(x.dtype)
 
     return feature_map
 
@@ -97,13 +112,19 @@ def linear_attention(
 ) -> Tensor | tuple[Tensor, State]:
     """Linear attention, by recurrence for a few tokens and by chunks for more.
 
+    By chunks, a NaN or infinity in ``v`` reaches the whole chunk it is in, by recurrence only the tokens from its own
+    on; one in ``k`` reaches only the tokens from its own on, one in ``q`` only its own.
+
     Args:
         q: ``(..., T, d)``; when not causal its length may differ from that of ``k``.
         k: ``(..., T, d)``.
         v: ``(..., T, d_v)``.
-        feature_map: φ, from ``(..., T, d)`` to ``(..., T, d_φ)``, applied to queries and keys.
+        feature_map: φ, from ``(..., T, d)`` to ``(..., T, d_φ)``, applied to queries and keys. It is given, and must
+            return, the dtype that is computed in (fp32 for halves).
         causal: query ``t`` reads the state after token ``t`` was written; otherwise after the last.
-        normalize: divide by ``φ(q)·z``; where that is exactly 0 the output is 0. There is no epsilon.
+        normalize: divide by ``φ(q)·z``; where that is exactly 0 the output is 0. There is no epsilon. The quotient does
+            not depend on the size of ``φ(q)``, so a small ``φ(q)`` is enlarged first and ``φ(q)·z`` does not underflow
+            (as long as ``φ(k)`` does not).
         state: what came before: ``S (..., d_φ, d_v)``, or ``(S, z)`` with ``z (..., d_φ)`` when normalised.
         return_state: also return the state after the last token (fp32 for half inputs).
         chunk: tokens per chunk; None takes the recurrence for one token (decoding) and chunks of 64 for more. Without a
@@ -113,13 +134,14 @@ def linear_attention(
         ``(..., T, d_v)`` in the dtype of ``q``; with ``return_state`` also the state.
 
     Raises:
-        ValueError: shapes, dtypes, state or chunk that do not fit.
+        ValueError: shapes, dtypes, state, feature map or chunk that do not fit, a ``causal`` that is not a bool.
 
     Source: Katharopoulos et al. 2020, Eq. 8–12. Page: ``linear/linear-attention``.
     """
     options = {"feature_map": feature_map, "normalize": normalize, "state": state, "return_state": return_state}
     if chunk is not None:
         _check.at_least("chunk", chunk, 1)
+    _check.flag("causal", causal)
     if not causal:
         return _read_after_all(q, k, v, **options)
     if chunk is None and _check.few_tokens(q, FEW):
@@ -169,11 +191,12 @@ def chunked_linear_attention(
 ) -> Tensor | tuple[Tensor, State]:
     """Causal linear attention ``chunk`` tokens at a time: ``O = Q S + Tril(Q Kᵀ) V``, then ``S ← S + Kᵀ V``.
 
-    A NaN or infinity reaches the whole chunk it is in, not only the tokens after it. Arguments and errors as in
-    ``linear_attention``. Source: the chunkwise form of Hua et al. 2022 and Sun et al. 2023. Page:
-    ``linear/linear-attention``.
+    A NaN or infinity in ``v`` reaches the whole chunk it is in, not only the tokens from it on: ``0 · NaN`` is NaN. One
+    in ``k`` does not. Arguments and errors as in ``linear_attention``. Source: the mixed chunk attention of Hua et al.,
+    *Transformer Quality in Linear Time* (2022, arXiv 2202.10447), and the chunkwise recurrent form of Sun et al.,
+    *Retentive Network* (2023, arXiv 2307.08621), Eq. 7 without its decay. Page: ``linear/linear-attention``.
     """
-    _check.at_least("chunk", chunk, 1)
+    chunk = _check.at_least("chunk", chunk, 1)
     q_, k_, v_, S, z = _prepare(q, k, v, feature_map, normalize, state)
     outputs = []
     for start in range(0, q.shape[-2], chunk):
@@ -217,11 +240,17 @@ def _prepare(
     T = q.shape[-2] if causal else k.shape[-2]
     _check.shape("k", k, (*q.shape[:-2], T, q.shape[-1]), "(..., T, d)")
     _check.shape("v", v, (*q.shape[:-2], T, v.shape[-1]), "(..., T, d_v)")
+    if not callable(feature_map):
+        _check.complain("feature_map", type(feature_map).__name__, "a function from (..., T, d) to (..., T, d_phi)")
     q_, k_, v_ = feature_map(q.to(computing)), feature_map(k.to(computing)), v.to(computing)
     _check.floating(v=v_, **{"feature_map(q)": q_, "feature_map(k)": k_})
+    _check.matrix("feature_map(q)", q_, "(..., T, d_phi)")
     _check.shape("feature_map(q)", q_, (*q.shape[:-1], q_.shape[-1]), "(..., T, d_phi)")
     _check.shape("feature_map(k)", k_, (*k.shape[:-1], q_.shape[-1]), "(..., T, d_phi)")
     S, z = _enter(state, normalize, (*q.shape[:-2], q_.shape[-1], v.shape[-1]), v_)
+    if T == 0:  # nothing is added, and what is returned must not be the caller's own tensors
+        S, z = S.clone(), z.clone()
+    q_ = near_one(q_) if normalize else q_  # cancels in the quotient
     return q_, k_, v_, S, z
 
 

@@ -4,7 +4,8 @@
 the visible tokens of its ``k`` blocks of largest ``M_ib``: one set per key head, shared by its group of query heads.
 Attention costs ``4 h d T k B`` FLOP instead of ``2 h d T²``; the bill moves to the indexer, ``h_kv d T²``, quadratic
 still, but with fewer heads. MiniMax, *MiniMax Sparse Attention* (2026), section 3 and Eq. 12. Positions are aligned to
-the end: with ``T_q < T_k`` the queries are the last ``T_q`` tokens.
+the end: with ``T_q < T_k`` the queries are the last ``T_q`` tokens. Batches go on the leading axes: blocks are checked
+by value, so attention can be neither vmapped nor traced on meta tensors.
 """
 
 import math
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from . import _check
 from ._precision import own_precision
-from .softmax import NEVER, _mix, _softmax
+from .softmax import NEVER, _mix, _silence_unseen, _softmax
 
 TILE = 128  # queries scored at once: no matrix of all pairs is ever held
 ROWS = 1024  # query rows met by one block at once: their scores stay in cache
@@ -47,7 +48,8 @@ def select_blocks(
     """The blocks each query attends to: those with the largest score among their visible tokens.
 
     Tokens after the query are masked before the maximum is taken. The last ``local`` and the first ``init`` visible
-    blocks are always in and count inside ``top_k``; equal scores go to the lower block.
+    blocks are always in and count inside ``top_k``; equal scores go to the lower block, and NaN counts as the largest
+    number.
 
     Args:
         iq, ik: as in ``index_scores``. No gradient passes.
@@ -64,18 +66,17 @@ def select_blocks(
 
     Source: MiniMax 2026, section 3. Page: ``sparse/block-selection``.
     """
-    sizes = {"block_size": (block_size, 1), "top_k": (top_k, 1), "local": (local, 0), "init": (init, 0)}
-    for name, (value, least) in sizes.items():
-        _check.at_least(name, value, least)
+    block_size, top_k = _check.at_least("block_size", block_size, 1), _check.at_least("top_k", top_k, 1)
+    local, init = _check.at_least("local", local, 0), _check.at_least("init", init, 0)
     if local + init > top_k:
         _check.complain("top_k", top_k, f"at least local + init = {local + init}")
     best, own = _block_maxima(iq, ik, block_size)
     n_blocks = best.shape[-1]
     block = torch.arange(n_blocks, device=iq.device)
     forced = (block <= own) & ((block > own - local) | (block < init))  # (T_q, blocks)
-    ranked = best.clamp(max=torch.finfo(best.dtype).max).masked_fill(forced, float("inf"))
-    # Stable: equal scores keep the order of their ids. Blocks still to come score −∞ and have the highest ids, so they
-    # never displace a visible block, whatever it scored.
+    ranked = best.nan_to_num(nan=torch.finfo(best.dtype).max).masked_fill(forced, float("inf"))  # all others finite
+    # Stable: equal scores keep the order of their ids. Blocks still to come score least and have the highest ids, so
+    # they never displace a visible block, whatever it scored.
     chosen = ranked.sort(dim=-1, descending=True, stable=True).indices[..., :top_k]
     chosen = chosen.masked_fill(chosen > own, n_blocks).sort(dim=-1).values  # empty slots last
     chosen = torch.nn.functional.pad(chosen, (0, top_k - chosen.shape[-1]), value=n_blocks)
@@ -104,23 +105,25 @@ def block_sparse_attention(
         ``(..., h, T_q, d_v)`` in the dtype of ``q``; 0 for a query that sees nothing.
 
     Raises:
-        ValueError: shapes or dtypes that do not fit, or block ids outside −1 … number of blocks − 1.
+        ValueError: shapes, dtypes or devices that do not fit, no heads, block ids outside −1 … number of blocks − 1, a
+            scale that is not a finite number (``None`` aside).
 
     Source: MiniMax 2026, section 3, and its KV-outer kernel. Page: ``sparse/block-selection``.
     """
     computing = _check.floating(q=q, k=k, v=v)
-    _check.at_least("block_size", block_size, 1)
+    block_size = _check.at_least("block_size", block_size, 1)
     _check.matrix("v", v, "(..., h_kv, T_k, d_v)")
     group = _check_group(q, k)
     _check.shape("v", v, (*k.shape[:-1], v.shape[-1]), "(..., h_kv, T_k, d_v)")
     chose = _chosen(blocks, q, k, block_size)
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scale = q.shape[-1] ** -0.5 if scale is None else _check.number("scale", scale)
     N = math.prod(k.shape[:-2])  # key heads in all
     q_ = (q.to(computing) * (scale / math.log(2))).reshape(N, group, *q.shape[-2:]).transpose(1, 2)  # (N, T_q, G, d)
     k_, v_, chose = (x.reshape(N, *x.shape[-2:]) for x in (k.to(computing), v.to(computing), chose))
-    out = q_.new_zeros(N, q.shape[-2], group, v.shape[-1])
-    if N:
+    if k_.numel():
         out = torch.stack([_attend_by_block(q_[n], k_[n], v_[n], chose[n], block_size) for n in range(N)])
+    else:  # nothing or 0, but made of the inputs, so that autograd finds its way back
+        out = q_ @ k_.unsqueeze(1).mT @ v_.unsqueeze(1)  # (N, T_q, G, d_v)
     return out.transpose(1, 2).reshape(*q.shape[:-1], v.shape[-1]).to(q.dtype)
 
 
@@ -131,6 +134,7 @@ def _attend_by_block(q: Tensor, k: Tensor, v: Tensor, chose: Tensor, block_size:
     """
     T, G, _ = q.shape
     position = _positions(T, k.shape[0], q.device)
+    finite = bool(v.isfinite().all())
     peak = q.new_full((T, G, 1), NEVER)  # the largest score so far; any shift cancels, so none needs a gradient
     total, weighted = q.new_zeros(T, G, 1), q.new_zeros(T, G, v.shape[-1])
     for b in range(chose.shape[-1]):
@@ -146,7 +150,8 @@ def _attend_by_block(q: Tensor, k: Tensor, v: Tensor, chose: Tensor, block_size:
             weights, kept = scores.sub_(shift).exp2_(), (old - shift).exp2()
             peak[rows] = new
             total[rows] = kept * total[rows] + weights.sum(-1, keepdim=True)
-            weighted[rows] = kept * weighted[rows] + _mix(weights.flatten(0, 1), V).unflatten(0, (-1, G))
+            before = weighted[rows] if finite else weighted[rows].masked_fill(kept == 0, 0.0)  # 0 · NaN is NaN
+            weighted[rows] = kept * before + _mix(weights.flatten(0, 1), V).unflatten(0, (-1, G))
     return weighted / total.masked_fill(total == 0, 1.0)
 
 
@@ -166,7 +171,7 @@ def alignment_loss(
     ``P`` is the attention of the main branch on the visible tokens of the selected blocks, softmax per query head, then
     the mean over the group's heads; ``P_idx`` is the softmax of the index scores on the same tokens. The divergence is
     averaged over tokens and key heads. ``q`` and ``k`` are detached: gradients reach only ``iq`` and ``ik``, a score's
-    being ``(P_idx − P) / (h_kv T_q)``.
+    being ``(P_idx − P) / (N T_q)`` with ``N`` key heads in all batches.
 
     Args:
         iq, ik: as in ``index_scores``.
@@ -180,29 +185,34 @@ def alignment_loss(
         A scalar in nats, fp32 for half inputs.
 
     Raises:
-        ValueError: shapes or dtypes that do not fit, or block ids out of range.
+        ValueError: shapes, dtypes or devices that do not fit, no heads, block ids out of range, a scale that is not a
+            finite number (``None`` aside).
 
     Source: MiniMax 2026, section 3. Page: ``sparse/block-selection``.
     """
     computing = _check.floating(q=q, k=k)
-    _check.at_least("block_size", block_size, 1)
     group = _check_group(q, k)
+    block_size = min(_check.at_least("block_size", block_size, 1), max(k.shape[-2], 1))
     index_dtype = _check_index(iq, ik)
+    if iq.device != q.device:
+        _check.complain("iq", f"a tensor on {iq.device}", f"one on {q.device} like q")
     heads, (T_q, T_k) = k.shape[:-2], (q.shape[-2], k.shape[-2])
     _check.shape("iq", iq, (*heads, T_q, iq.shape[-1]), "(..., h_kv, T_q, d) with k's heads and q's tokens")
     _check.shape("ik", ik, (*ik.shape[:-2], T_k, ik.shape[-1]), "(..., 1, T_k, d) with k's tokens")
     chose = None if blocks is None else _chosen(blocks, q, k, block_size)
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    scale = q.shape[-1] ** -0.5 if scale is None else _check.number("scale", scale)
     teacher_q = (q.detach().to(computing) * scale).reshape(*heads, group, T_q, q.shape[-1])
     teacher_k = k.detach().to(computing).unsqueeze(-3)  # (..., h_kv, 1, T_k, d)
     loss = iq.new_zeros((), dtype=index_dtype)
-    for start in range(0, T_q, TILE):
+    for start in range(0, max(T_q, 1), TILE):  # an empty tile too: the loss is made of iq and ik
         tile = slice(start, start + TILE)
         allowed = _positions(T_q, T_k, q.device)[tile, None] >= torch.arange(T_k, device=q.device)
         if chose is not None:  # (..., h_kv, tile, T_k)
             allowed = allowed & chose[..., tile, :].repeat_interleave(block_size, dim=-1)[..., :T_k]
         P = _group_mean(teacher_q[..., tile, :], teacher_k, allowed).to(loss.dtype)
-        loss = loss + _divergence(P, index_scores(iq[..., tile, :], ik), allowed)
+        read = allowed.any(-3, keepdim=True) if allowed.ndim > 2 else allowed  # by any head
+        iq_, ik_ = _silence_unseen(iq[..., tile, :], allowed.mT), _silence_unseen(ik, read)
+        loss = loss + _divergence(P, index_scores(iq_, ik_), allowed)
     return loss / max(math.prod(heads) * T_q, 1)
 
 
@@ -214,9 +224,9 @@ def _group_mean(q: Tensor, k: Tensor, allowed: Tensor) -> Tensor:
 
 
 def _divergence(P: Tensor, scores: Tensor, allowed: Tensor) -> Tensor:
-    """``Σ P log(P / softmax(scores))`` over the allowed tokens, summed over queries and heads."""
+    """``Σ P log(P / softmax(scores))`` over the allowed tokens, summed over queries and heads; elsewhere ``P`` is 0."""
     _, lse = _softmax(scores.masked_fill(~allowed, NEVER))
-    log_P_idx = (scores - lse.unsqueeze(-1)).masked_fill(~allowed, 0.0)
+    log_P_idx = (scores - lse.unsqueeze(-1)).masked_fill(P == 0, 0.0)  # 0 log 0 is 0
     return (torch.xlogy(P, P) - P * log_P_idx).sum()
 
 
@@ -230,6 +240,7 @@ def _block_maxima(iq: Tensor, ik: Tensor, block_size: int) -> tuple[Tensor, Tens
     """Each block's largest visible score ``(..., T_q, blocks)``, or −∞, and each query's own block ``(T_q, 1)``."""
     computing = _check_index(iq, ik)
     T_q, T_k = iq.shape[-2], ik.shape[-2]
+    block_size = min(block_size, max(T_k, 1))
     position = _positions(T_q, T_k, iq.device).unsqueeze(-1)
     best = iq.new_full((*iq.shape[:-1], -(-T_k // block_size)), NEVER, dtype=computing)
     for start in range(0, T_q, TILE):
@@ -248,8 +259,8 @@ def _check_index(iq: Tensor, ik: Tensor) -> torch.dtype:
     computing = _check.floating(iq=iq, ik=ik)
     _check.matrix("iq", iq, "(..., h_kv, T_q, d)")
     _check.matrix("ik", ik, "(..., 1, T_k, d)")
-    one_head = (1,) if iq.ndim > 2 else ()
-    _check.shape("ik", ik, (*iq.shape[:-3], *one_head, ik.shape[-2], iq.shape[-1]), "(..., 1, T_k, d)")
+    one_head, words = ((1,), "(..., 1, T_k, d)") if iq.ndim > 2 else ((), "(T_k, d)")
+    _check.shape("ik", ik, (*iq.shape[:-3], *one_head, ik.shape[-2], iq.shape[-1]), words)
     return computing
 
 
@@ -257,6 +268,8 @@ def _chosen(blocks: Tensor, q: Tensor, k: Tensor, block_size: int) -> Tensor:
     """Check ``blocks``; return which blocks each query chose, boolean ``(..., h_kv, T_q, blocks)``."""
     if not isinstance(blocks, Tensor) or blocks.dtype not in (torch.int32, torch.int64):
         _check.complain("blocks", getattr(blocks, "dtype", type(blocks).__name__), "an int32 or int64 tensor of ids")
+    if blocks.device != q.device:
+        _check.complain("blocks", f"ids on {blocks.device}", f"ids on {q.device} like q")
     slots = blocks.shape[-1] if blocks.ndim else 0
     _check.shape("blocks", blocks, (*k.shape[:-2], q.shape[-2], slots), "(..., h_kv, T_q, slots)")
     n_blocks = -(-k.shape[-2] // block_size)
@@ -271,8 +284,8 @@ def _check_group(q: Tensor, k: Tensor) -> int:
     _check.matrix("q", q, "(..., h, T_q, d)")
     _check.matrix("k", k, "(..., h_kv, T_k, d)")
     h, h_kv = (x.shape[-3] if x.ndim > 2 else 1 for x in (q, k))
-    if h_kv == 0 or h % h_kv:
-        _check.complain("q", f"{h} heads", f"a multiple of k's {h_kv}")
+    if h == 0 or h_kv == 0 or h % h_kv:
+        _check.complain("q", f"{h} heads", f"a multiple of k's {h_kv}, and at least one")
     one_head = (h_kv,) if q.ndim > 2 else ()
     _check.shape("k", k, (*q.shape[:-3], *one_head, k.shape[-2], q.shape[-1]), "(..., h_kv, T_k, d)")
     return h // h_kv

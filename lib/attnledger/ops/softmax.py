@@ -1,6 +1,6 @@
 """Softmax attention, the yardstick of the book: every query is compared with every key it may see.
 
-``O = softmax(Q Kᵀ / √d + bias) V`` costs ``2 T_q T_k (d + d_v)`` multiply-adds' worth of FLOP per head and holds the
+``O = softmax(Q Kᵀ / √d + bias) V`` costs ``2 T_q T_k (d + d_v)`` FLOP per head, two per multiply-add, and holds the
 ``T_q × T_k`` score matrix; at decoding it holds every past key and value. Written out as in Vaswani et al., *Attention
 Is All You Need* (2017), Eq. 1, with the log-sum-exp of each row kept, so that parts can be merged (Milakov and
 Gimelshein 2018; Dao et al. 2022).
@@ -32,12 +32,14 @@ def attention(
     """Softmax attention; a query that may see nothing gets 0 and a log-sum-exp of −∞.
 
     Unlike ``torch.nn.functional.scaled_dot_product_attention`` it is causal by default, and its causal mask is aligned
-    to the end: with ``T_q < T_k`` the queries are the last ``T_q`` tokens (decoding), not the first.
+    to the end: with ``T_q < T_k`` the queries are the last ``T_q`` tokens (decoding), not the first. Batches go on the
+    leading axes; ``torch.vmap`` cannot add one, since whether a number is finite is asked by value.
 
     Args:
         q: ``(..., T_q, d)``.
         k: ``(..., T_k, d)``, same leading axes.
-        v: ``(..., T_k, d_v)``, same leading axes. A NaN or infinity in ``v`` reaches only queries that give it weight.
+        v: ``(..., T_k, d_v)``, same leading axes. A NaN or infinity in ``v`` reaches only queries that give it weight,
+            as NaN, and no gradient. What no query sees may hold anything, as may a query that sees nothing.
         causal: query ``i`` sees keys ``j <= i + T_k - T_q``.
         mask: boolean, True = may attend, combined with ``causal`` by *and*; shaped like the scores ``(..., T_q, T_k)``
             or like their last axes (``(T_q, T_k)`` for all heads alike).
@@ -49,7 +51,8 @@ def attention(
         ``(..., T_q, d_v)`` in the dtype of ``q``; with ``return_lse`` also the log-sum-exp (fp32 for half inputs).
 
     Raises:
-        ValueError: shapes or dtypes that do not fit.
+        ValueError: shapes, dtypes or devices that do not fit, a scale that is not a finite number (``None`` aside), a
+            ``causal`` that is not a bool.
 
     Source: Vaswani et al. 2017, Eq. 1. Page: ``linear/linear-attention``.
     """
@@ -93,10 +96,14 @@ def merge(outs: Sequence[Tensor], lses: Sequence[Tensor]) -> tuple[Tensor, Tenso
         ``(out, lse)``, shaped like one part.
 
     Raises:
-        ValueError: no parts, unequal numbers of outputs and log-sum-exps, or parts of different shapes.
+        ValueError: no parts, parts that are not in a sequence, unequal numbers of outputs and log-sum-exps, or parts of
+            different shapes.
 
     Source: Dao et al. 2022 (*FlashAttention*), Algorithm 1. Page: ``sparse/block-selection``.
     """
+    for name, parts in ("outs", outs), ("lses", lses):
+        if not isinstance(parts, Sequence | Tensor):
+            _check.complain(name, type(parts).__name__, "a list or tuple of tensors")
     if len(outs) == 0 or len(outs) != len(lses):
         _check.complain("lses", f"{len(lses)} of them", f"as many as outs ({len(outs)}), and at least one")
     computing = _check.floating(**{f"outs[{p}]": out for p, out in enumerate(outs)})
@@ -122,11 +129,18 @@ def _weights_and_lse(
     _check.shape("k", k, (*q.shape[:-2], k.shape[-2], q.shape[-1]), "(..., T_k, d)")
     T_k = k.shape[-2]
     visible = _visible(mask, (*q.shape[:-1], T_k), causal, q.device)
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    scores = (q.to(computing) * scale) @ _silence_unseen(k.to(computing), visible).mT  # (..., T_q, T_k)
+    scale = q.shape[-1] ** -0.5 if scale is None else _check.number("scale", scale)
+    q_, k_ = q.to(computing), k.to(computing)
     if bias is not None:
         _check.gate("bias", bias, q)
         _check_trailing("bias", bias, (*q.shape[:-1], T_k))
+        if not (bool(q_.isfinite().all()) and bool(k_.isfinite().all())):  # NaN − ∞ is NaN; else adding −∞ is enough
+            seen = bias != NEVER
+            visible = seen if visible is None else visible & seen
+    if visible is not None:
+        q_, k_ = _silence_unseen(q_, visible.mT), _silence_unseen(k_, visible)
+    scores = (q_ * scale) @ k_.mT  # (..., T_q, T_k)
+    if bias is not None:
         scores = scores + bias.to(computing)
     if visible is not None:
         scores = scores.masked_fill(~visible, NEVER)
@@ -148,6 +162,7 @@ def _softmax(scores: Tensor) -> tuple[Tensor, Tensor]:
 
 def _visible(mask: Tensor | None, scores_shape: tuple[int, ...], causal: bool, device: torch.device) -> Tensor | None:
     """The boolean mask of what each query may see, or None if everything."""
+    _check.flag("causal", causal)
     T_q, T_k = scores_shape[-2:]
     visible = None
     if causal:
@@ -155,6 +170,8 @@ def _visible(mask: Tensor | None, scores_shape: tuple[int, ...], causal: bool, d
     if mask is not None:
         if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
             _check.complain("mask", getattr(mask, "dtype", type(mask).__name__), "a boolean tensor, True = may attend")
+        if mask.device != device:
+            _check.complain("mask", f"a mask on {mask.device}", f"one on {device} like q")
         _check_trailing("mask", mask, scores_shape)
         visible = mask if visible is None else mask & visible
     return visible
@@ -168,9 +185,12 @@ def _check_trailing(name: str, x: Tensor, scores_shape: tuple[int, ...]) -> None
         )
 
 
-def _silence_unseen(k: Tensor, visible: Tensor | None) -> Tensor:
-    """Zero the keys that no query sees: padding may hold NaN, and 0 · NaN would reach the queries' gradients."""
-    if visible is None or bool(k.isfinite().all()):
+def _silence_unseen(k: Tensor, visible: Tensor) -> Tensor:
+    """Zero the keys that no query sees: padding may hold NaN, and 0 · NaN would reach the queries' gradients.
+
+    Given queries and ``visible.mT`` it zeroes those that see no key.
+    """
+    if bool(k.isfinite().all()):
         return k
     return k.masked_fill(~visible.any(-2).unsqueeze(-1), 0.0)
 

@@ -6,7 +6,9 @@ entries, and ``attention(..., mask=...)`` computes every score before it hides s
 computes only the band. Child et al., *Generating Long Sequences with Sparse Transformers* (2019); Beltagy et al.,
 *Longformer* (2020); Zaheer et al., *Big Bird* (2020); Xiao et al., *Efficient Streaming Language Models with Attention
 Sinks* (2024). ``lsh_attention`` lets the content decide: tokens that hash alike meet (Kitaev et al., *Reformer*, 2020).
-Positions are aligned to the end everywhere: with ``T_q < T_k`` the queries are the last ``T_q`` tokens.
+Positions are aligned to the end everywhere: with ``T_q < T_k`` the queries are the last ``T_q`` tokens. Batches go on
+the leading axes: whether a number is finite is asked by value, so attention can be neither vmapped nor traced on meta
+tensors.
 """
 
 import math
@@ -19,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from . import _check
-from ._precision import own_precision
+from ._precision import near_one, own_precision
 from ._rows import recorded
 from .softmax import NEVER, _mix, _softmax, attention, merge
 
@@ -47,9 +49,10 @@ def window_mask(queries: int, keys: int | None = None, *, window: int, sinks: in
     Source: Beltagy et al. 2020, section 3.1; sinks: Xiao et al. 2024, section 3.2. (Longformer's ``w`` counts ``w/2``
     keys on either side and not the token itself, ``w + 1`` in all.) Page: ``sparse/fixed-patterns``.
     """
-    _check.at_least("sinks", sinks, 0)
+    sinks = _check.at_least("sinks", sinks, 0)
     near = dilated_mask(queries, keys, window=window, dilation=1, causal=causal)
     query, key = _pairs(queries, keys)
+    sinks = min(sinks, len(key))
     first = (key < sinks) & (key <= query) if causal else key < sinks
     return near | first
 
@@ -71,8 +74,9 @@ def dilated_mask(queries: int, keys: int | None = None, *, window: int, dilation
     Source: Beltagy et al. 2020, section 3.1. Page: ``sparse/fixed-patterns``.
     """
     query, key = _pairs(queries, keys)
-    _check.at_least("window", window, 1)
-    _check.at_least("dilation", dilation, 1)
+    window, dilation = _check.at_least("window", window, 1), _check.at_least("dilation", dilation, 1)
+    far = max(len(query), len(key), 1)  # further apart than any two tokens
+    window, dilation = min(window, 2 * far), min(dilation, far)  # as good as larger ones, which int64 may not hold
     back, ahead = (window - 1, 0) if causal else (window // 2, (window - 1) // 2)
     offset = query - key  # (T_q, T_k)
     return (offset <= back * dilation) & (offset >= -ahead * dilation) & (offset % dilation == 0)
@@ -94,11 +98,12 @@ def global_mask(queries: int, keys: int | None = None, *, tokens: Iterable[int],
     Source: Beltagy et al. 2020, section 3.1. Page: ``sparse/fixed-patterns``.
     """
     query, key = _pairs(queries, keys)
+    tokens = tokens.tolist() if hasattr(tokens, "tolist") else tokens  # of a tensor or an array
     if not isinstance(tokens, Iterable):
         _check.complain("tokens", repr(tokens), "an iterable of positions, such as range(2)")
     chosen = torch.zeros(len(key), dtype=torch.bool)
     for token in tokens:
-        _check.at_least("tokens", token, 0)
+        token = _check.at_least("tokens", token, 0)
         if token >= len(key):
             _check.complain("tokens", token, f"positions of the {len(key)} keys")
         chosen[token] = True
@@ -134,18 +139,19 @@ def bigbird_mask(
         Boolean ``(T_q, T_k)``, True = may attend.
 
     Raises:
-        ValueError: sizes as in ``window_mask``, a block size below 1, or numbers of blocks below 0.
+        ValueError: sizes as in ``window_mask``, a block size below 1, numbers of blocks below 0, a seed that is not a
+            whole number of at most 64 bits.
 
     Source: Zaheer et al. 2020, section 2 and appendix D. Page: ``sparse/fixed-patterns``.
     """
     query, key = _pairs(queries, keys)
-    _check.at_least("block_size", block_size, 1)
-    _check.at_least("global_blocks", global_blocks, 0)
-    _check.at_least("random_blocks", random_blocks, 0)
+    block_size = min(_check.at_least("block_size", block_size, 1), max(len(key), 1))
     n = -(-len(key) // block_size)
+    global_blocks = min(_check.at_least("global_blocks", global_blocks, 0), n)
+    random_blocks = _check.at_least("random_blocks", random_blocks, 0)
+    random = _check.generator(seed)
     blocks = window_mask(n, window=window, causal=causal)
-    blocks |= global_mask(n, tokens=range(min(global_blocks, n)), causal=causal)
-    random = torch.Generator().manual_seed(seed)
+    blocks |= global_mask(n, tokens=range(global_blocks), causal=causal)
     for b in range(n):
         unseen = (~blocks[b, : b if causal else n]).nonzero().squeeze(-1)
         blocks[b, unseen[torch.randperm(len(unseen), generator=random)[:random_blocks]]] = True
@@ -155,9 +161,8 @@ def bigbird_mask(
 
 def _pairs(queries: int, keys: int | None) -> tuple[Tensor, Tensor]:
     """Positions of the queries ``(T_q, 1)``, the last ones among the keys, and of the keys ``(T_k,)``."""
-    _check.at_least("queries", queries, 0)
-    keys = queries if keys is None else keys
-    _check.at_least("keys", keys, 0)
+    queries = _check.at_least("queries", queries, 0)
+    keys = queries if keys is None else _check.at_least("keys", keys, 0)
     return torch.arange(keys - queries, keys).unsqueeze(-1), torch.arange(keys)
 
 
@@ -181,7 +186,8 @@ def sliding_window_attention(
 
     The same numbers as ``attention`` with ``window_mask``. The queries go by blocks; a block of ``C`` meets the
     ``window + C − 1`` keys that any of its queries sees (and up to 15 before them), and the two ends of that band are
-    masked row by row. A cache need hold only the last ``window`` keys and the sinks.
+    masked row by row. A cache need hold only the last ``window`` keys and the sinks. Under ``torch.compile`` pass
+    ``dynamic=False``: the blocks are cut by the lengths.
 
     Args:
         q: ``(..., T_q, d)``.
@@ -194,10 +200,12 @@ def sliding_window_attention(
 
     Returns:
         ``(..., T_q, d_v)`` in the dtype of ``q``, 0 for queries before the first key; with ``return_lse`` also the
-        log-sum-exp (fp32 for half inputs).
+        log-sum-exp (fp32 for half inputs). Without sinks a query whose visible scores are all −∞ gets NaN, not the 0 of
+        ``attention``.
 
     Raises:
-        ValueError: shapes or dtypes that do not fit, a window below 1, or sinks below 0.
+        ValueError: shapes or dtypes that do not fit, a window below 1, sinks below 0, a scale that is not a finite
+            number (``None`` aside).
 
     Source: Beltagy et al. 2020, section 3.1; Xiao et al. 2024. Page: ``sparse/fixed-patterns``.
     """
@@ -206,11 +214,10 @@ def sliding_window_attention(
         _check.matrix(name, x, want)
     _check.shape("k", k, (*q.shape[:-2], k.shape[-2], q.shape[-1]), "(..., T_k, d)")
     _check.shape("v", v, (*k.shape[:-1], v.shape[-1]), "(..., T_k, d_v)")
-    _check.at_least("window", window, 1)
-    _check.at_least("sinks", sinks, 0)
     T_q, T_k = q.shape[-2], k.shape[-2]
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
-    window = min(window, max(T_k, 1))
+    window = min(_check.at_least("window", window, 1), max(T_k, 1))
+    sinks = _check.at_least("sinks", sinks, 0)
+    scale = q.shape[-1] ** -0.5 if scale is None else _check.number("scale", scale)
     oldest = max(T_k - T_q - window + 1, 0)  # that any query has in its window
     pieces = (q, k[..., oldest:, :], v[..., oldest:, :], k[..., :sinks, :], v[..., :sinks, :])
     N = math.prod(q.shape[:-2])
@@ -248,6 +255,8 @@ def sliding_window_attention(
     if out.numel():
         rest = _by_blocks(attend, q_[:, blind:], recent_k, recent_v, out, window)
         out, lse = (out, rest) if in_place else (rest[0], rest[1:])
+    else:  # nothing, but made of the inputs, so that autograd finds its way back
+        out = attention(q_[:, blind:], recent_k, recent_v)
     if blind:
         out, lse = pad(out, (0, 0, blind, 0)), [pad(x, (0, 0, blind, 0), value=NEVER) for x in lse]
     if sinks:  # apart, where they are not in the window; joined by log-sum-exp
@@ -281,7 +290,8 @@ def _by_blocks(attend: Callable, q: Tensor, k: Tensor, v: Tensor, out: Tensor, w
         parts.append(attend(q[:, a:b], k[:, met], v[:, met], out[:, a:b]))  # (N, rows, ·)
     if not blocks:
         return [torch.cat(x, dim=1) for x in zip(*parts, strict=True)]
-    K, V = (x[:, before + start + C - span :].unfold(1, span, C).mT for x in (k, v))
+    K, V = (x[:, before + start + C - span :] for x in (k, v))
+    K, V = (x.unfold(1, span, C).mT if blocks > 1 else x.unsqueeze(1) for x in (K, V))  # inductor fails to unfold one
     Q, O = (x[:, start:].unflatten(1, (blocks, C)) for x in (q, out))  # all (N, blocks, C or keys, ·)
     if blocks < N:
         parts += [attend(*block) for block in zip(*(x.unbind(1) for x in (Q, K, V, O)), strict=True)]
@@ -295,6 +305,7 @@ def _by_blocks(attend: Callable, q: Tensor, k: Tensor, v: Tensor, out: Tensor, w
     return [torch.cat(x).unflatten(0, (N, T)) for x in zip(*in_order, strict=True)]
 
 
+@own_precision
 def lsh_buckets(x: Tensor, *, buckets: int, rounds: int = 1, seed: int = 0) -> Tensor:
     """Hash vectors so that those at a small angle are likely to share a bucket: ``argmax([xR; −xR])``.
 
@@ -311,22 +322,23 @@ def lsh_buckets(x: Tensor, *, buckets: int, rounds: int = 1, seed: int = 0) -> T
         int64 ``(..., rounds, T)``, from 0 to ``buckets − 1``.
 
     Raises:
-        ValueError: shape or dtype, buckets below 1 or odd, rounds below 1.
+        ValueError: shape or dtype, buckets below 1 or odd, rounds below 1, a seed that is not a whole number of at most
+            64 bits.
 
     Source: Kitaev et al. 2020, section 2; Andoni et al. 2015. Page: ``sparse/hashing``.
     """
     computing = _check.floating(x=x)
     _check.matrix("x", x)
-    _check.at_least("buckets", buckets, 1)
-    _check.at_least("rounds", rounds, 1)
+    buckets, rounds = _check.at_least("buckets", buckets, 1), _check.at_least("rounds", rounds, 1)
+    random = _check.generator(seed)
     if buckets == 1:
         return torch.zeros((*x.shape[:-2], rounds, x.shape[-2]), dtype=torch.int64, device=x.device)
     if buckets % 2:
         _check.complain("buckets", buckets, "an even number, or 1")
-    random = torch.Generator().manual_seed(seed)
     size = (x.shape[-1], buckets // 2)
-    R = torch.stack([torch.randn(size, generator=random, dtype=torch.float64) for _ in range(rounds)])
-    turned = x.detach().to(computing).unsqueeze(-3) @ R.to(x.device, computing)  # (..., rounds, T, buckets / 2)
+    R = torch.stack([torch.randn(size, generator=random, dtype=torch.float64, device="cpu") for _ in range(rounds)])
+    x = near_one(x.detach().to(computing))  # sums of huge numbers could overflow
+    turned = x.unsqueeze(-3) @ R.to(x)  # (..., rounds, T, buckets / 2)
     return torch.cat([turned, -turned], dim=-1).argmax(-1)
 
 
@@ -376,7 +388,8 @@ def lsh_attention(
         ``O(rounds (T + buckets chunk) chunk)`` scores.
 
     Raises:
-        ValueError: shapes or dtypes that do not fit, buckets below 1 or odd, rounds or chunk below 1.
+        ValueError: shapes or dtypes that do not fit, buckets below 1 or odd, rounds or chunk below 1, a seed that is no
+            whole number of at most 64 bits, a scale that is not a finite number (``None`` aside).
 
     Source: Kitaev et al. 2020, Eq. 2–6 and appendix A, Eq. 13–16. Page: ``sparse/hashing``.
     """
@@ -384,8 +397,10 @@ def lsh_attention(
     _check.matrix("q_k", q_k)
     _check.matrix("v", v, "(..., T, d_v)")
     _check.shape("v", v, (*q_k.shape[:-1], v.shape[-1]), "(..., T, d_v)")
+    buckets, rounds = _check.at_least("buckets", buckets, 1), _check.at_least("rounds", rounds, 1)
     if chunk is not None:
-        _check.at_least("chunk", chunk, 1)
+        chunk = _check.at_least("chunk", chunk, 1)
+    scale = q_k.shape[-1] ** -0.5 if scale is None else _check.number("scale", scale)
     bucket = lsh_buckets(q_k, buckets=buckets, rounds=rounds, seed=seed)
     *lead, T, d = q_k.shape
     N = math.prod(lead)
@@ -393,7 +408,7 @@ def lsh_attention(
     layouts = [_in_chunks(b, buckets, m) for b in bucket.reshape(N, rounds, T).unbind(1)]
     q, V = q_k.reshape(N, T, d).to(computing), v.reshape(N, T, v.shape[-1]).to(computing)
     K = _unit(q)
-    q = q * (d**-0.5 if scale is None else scale)
+    q = q * scale
     outs, lses = zip(*(_one_round(q, K, V, layouts, r, causal) for r in range(rounds)), strict=True)
     out, lse = merge(outs, lses)
     alone = lse == NEVER  # met nothing else: the last resort is the token itself

@@ -12,6 +12,8 @@ matrix. That is still gated linear attention, but of ``d`` heads one value wide 
 is no matrix product left that the channels share. Hence the scan.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -135,8 +137,8 @@ def recurrent_ssd(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """SSD token by token: the definition.
 
-    Arguments, errors and page as in ``ssd``. Source: Dao and Gu 2024, the selective SSM with a scalar times the
-    identity for ``A``.
+    Arguments, errors and page as in ``ssd``. Source: Dao and Gu 2024, section 5.1: the selective SSM with a scalar
+    times the identity for ``A``.
     """
     computing, S = _prepare(x, B, C, state)
     x_, a, B_, C_ = (y.to(computing) for y in (x, _log_decay(g, x), B, C))
@@ -168,11 +170,11 @@ def chunked_ssd(
         Y = Γ ⊙ (C S) + (L ⊙ C Bᵀ) X          S ← Γ_last S + (L_last ⊙ B)ᵀ X
 
     where ``L_last``, the last row of the mask, is how much of each token is left at the chunk's end. Any ``g <= 0`` is
-    safe. A NaN or infinity reaches the whole chunk it is in, not only the tokens after it.
+    safe. A NaN or infinity in ``x`` reaches the whole chunk it is in, not only the tokens after it.
 
     Arguments, errors and page as in ``ssd``. Source: Dao and Gu 2024, section 6 and Listing 1.
     """
-    _check.at_least("chunk", chunk, 1)
+    chunk = _check.at_least("chunk", chunk, 1)
     computing, S = _prepare(x, B, C, state)
     x_, g_, B_, C_ = (y.to(computing) for y in (x, _log_decay(g, x), B, C))
     outputs = []
@@ -181,7 +183,8 @@ def chunked_ssd(
         g_c = g_[..., start : start + chunk]  # (..., c)
         L = _mask(g_c)  # (..., c, c)
         Gamma = g_c.cumsum(-1).exp().unsqueeze(-1)  # (..., c, 1)
-        outputs.append(Gamma * (C_c @ S) + (L * (C_c @ B_c.mT)) @ X)
+        scores = (C_c @ B_c.mT).tril_()  # (..., c, c); a later key may be so large that 0 times its score is NaN
+        outputs.append(Gamma * (C_c @ S) + (L * scores) @ X)
         S = Gamma[..., -1:, :] * S + (L[..., -1, :, None] * B_c).mT @ X
     y = torch.cat(outputs, dim=-2) if outputs else x_
     return (y.to(x.dtype), S) if return_state else y.to(x.dtype)
@@ -202,7 +205,8 @@ def semiseparable_mask(g: Tensor) -> Tensor:
     Raises:
         ValueError: not a floating tensor of at least one axis, or ``g > 0``.
 
-    Source: Dao and Gu 2024, the 1-semiseparable matrix; ``segsum`` of Listing 1. Page: ``linear/state-space``.
+    Source: Dao and Gu 2024, Eq. 6 (section 3.2.2), the 1-semiseparable matrix; ``segsum`` of Listing 1. Page:
+    ``linear/state-space``.
     """
     computing = _check.floating(g=g)
     if g.ndim == 0:
@@ -233,7 +237,7 @@ def short_convolution(
     Raises:
         ValueError: shapes or dtypes that do not fit.
 
-    Source: Gu and Dao 2023, section 3.4. Page: ``linear/state-space``.
+    Source: Gu and Dao 2023, Figure 3 (section 3.4). Page: ``linear/state-space``.
     """
     computing = _check.floating(x=x)
     _check.matrix("x", x)
@@ -249,7 +253,7 @@ def short_convolution(
     tokens = torch.cat((past, x.to(computing)), dim=-2)  # (..., width − 1 + T, d)
     taps = weight.to(computing).unbind(-1)  # width of (d,)
     y = sum(tap * tokens[..., w : w + T, :] for w, tap in enumerate(taps)).to(x.dtype)
-    return (y, tokens[..., T:, :]) if return_state else y
+    return (y, tokens[..., T:, :].clone()) if return_state else y  # not a view that would keep all tokens
 
 
 def _mask(g: Tensor) -> Tensor:
@@ -271,7 +275,7 @@ def _prepare(x: Tensor, B: Tensor, C: Tensor, state: Tensor | None) -> tuple[tor
     S = zeros if state is None else state
     _check.gate("state", S, zeros)
     _check.shape("state", S, (*lead, n, d), "(..., n, d)")
-    return computing, S
+    return computing, S if T else S.clone()  # what comes back is never the argument itself
 
 
 def _step(delta: Tensor, x: Tensor, softplus: bool) -> Tensor:
@@ -280,8 +284,10 @@ def _step(delta: Tensor, x: Tensor, softplus: bool) -> Tensor:
     _check.shape("delta", delta, tuple(x.shape), "(..., T, d)")
     delta = delta.to(torch.promote_types(x.dtype, torch.float32))
     if softplus:  # log(e^x + 1): no overflow at large x, no rounding to 0 at small, finite gradients at both ends
-        delta = torch.logaddexp(delta, torch.zeros_like(delta))
-    if not bool(((delta >= 0) & delta.isfinite()).all()):  # written so that a NaN complains too
+        if not bool((delta < math.inf).all()):  # written so that a NaN complains too
+            _check.complain("delta", _span(delta), "numbers below ∞, whose softplus is the step")
+        return torch.logaddexp(delta, torch.zeros_like(delta))
+    if not bool(((delta >= 0) & delta.isfinite()).all()):
         _check.complain("delta", _span(delta), "steps >= 0, finite (after a softplus, or with delta_softplus=True)")
     return delta
 
