@@ -141,7 +141,7 @@ class Bench:
 
     def __init__(self, quick: bool):
         self.quick = quick
-        self.compare = partial(timing.compare, warmup_ms=1 if quick else 100, run_ms=1 if quick else 800)
+        self.compare = partial(timing.compare, warmup_ms=1 if quick else 500, run_ms=1 if quick else 1200)
 
     def size(self, T: int) -> int:
         return QUICK[T] if self.quick else T

@@ -5,8 +5,10 @@ import torch
 from torch.autograd import forward_ad
 
 from attnledger.ops._rows import Rows, recorded
-from attnledger.ops.delta import delta_rule
+from attnledger.ops.delta import delta_rule, recurrent_delta_rule
+from attnledger.ops.linear import chunked_linear_attention, recurrent_linear_attention
 from attnledger.ops.sparse import sliding_window_attention
+from attnledger.ops.ssm import chunked_ssd, recurrent_ssd, selective_scan
 
 Q, K, V = (torch.randn(2, 70, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(n)) for n in range(3))
 BETA = torch.rand(2, 70, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
@@ -48,6 +50,35 @@ def test_an_output_keeps_no_padding(grad):
     """70 tokens in chunks of 16: the last one has 10 rows that are not there."""
     out = FORMS["delta"](Q.clone().requires_grad_(grad), K, V)
     assert out.is_contiguous() and out.untyped_storage().nbytes() == out.nbytes == Q.nbytes
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_recorded_and_other_parts_may_mix(first):
+    leaf = torch.ones(1, 2, 4, requires_grad=True)
+    parts = [2 * leaf, torch.zeros(1, 3, 4)][:: 1 if first else -1]
+    out = collect(parts, 5)
+    assert torch.equal(out, torch.cat(parts, dim=-2))
+    (3 * out).sum().backward()
+    assert torch.equal(leaf.grad, torch.full_like(leaf, 6.0))
+
+
+BY_TOKEN_OR_CHUNK = {
+    "recurrent delta": lambda q, k, v: recurrent_delta_rule(q, k, v, beta=BETA),
+    "recurrent linear": recurrent_linear_attention,
+    "chunked linear": chunked_linear_attention,
+    "selective scan": lambda q, k, v: selective_scan(v, v.exp(), -K[0, :4].exp(), k, q),
+    "recurrent ssd": lambda q, k, v: recurrent_ssd(v, -BETA, k, q),
+    "chunked ssd": lambda q, k, v: chunked_ssd(v, -BETA, k, q),
+}
+
+
+@pytest.mark.parametrize("form", BY_TOKEN_OR_CHUNK.values(), ids=BY_TOKEN_OR_CHUNK)
+def test_no_form_keeps_its_outputs_apart(form, monkeypatch):
+    """Thousands of small outputs between states that come and go took half a gigabyte of heap, now and then."""
+    k = torch.nn.functional.normalize(K, dim=-1)
+    want = form(*(x.clone().requires_grad_() for x in (Q, k, V)))  # these are kept, for the way back
+    monkeypatch.setattr(torch, "cat", None)
+    assert torch.equal(form(Q, k, V), want)
 
 
 def test_what_autograd_follows():

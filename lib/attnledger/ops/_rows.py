@@ -15,7 +15,8 @@ class Rows:
     """Collects parts ``(..., r, d)`` of an output ``(..., length, d)``, from its first row on.
 
     Recorded parts are kept and concatenated at the end: one step to go back through. Others are written to their place
-    as they come, so that the parts and the whole never lie in memory side by side.
+    as they come, so that the parts and the whole never lie in memory side by side, and no small part, kept between two
+    large states that come and go, drives the heap up.
     """
 
     def __init__(self, length: int):
@@ -28,12 +29,12 @@ class Rows:
         """Take the next rows; what lies beyond the last one, padding, is left out."""
         begin, self._filled = self._filled, min(self._filled + part.shape[-2], self.length)
         part = part[..., : self._filled - begin, :]
-        if recorded(part):
+        if self._parts or (self._whole is None and recorded(part)):
             self._parts.append(part)
             return
         if self._whole is None:
             self._whole = part.new_empty(*part.shape[:-2], self.length, part.shape[-1])
-        self._whole[..., begin : self._filled, :] = part
+        self._whole.narrow(-2, begin, self._filled - begin).copy_(part)
 
     def joined(self) -> Tensor:
         """The output, once all its rows are there."""

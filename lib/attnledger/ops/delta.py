@@ -16,7 +16,7 @@ from . import _check
 from ._precision import own_precision
 from ._rows import Rows
 
-SEGMENT = 512  # tokens prepared at once: their temporaries stay in cache, and the state carries over all the same
+SEGMENT = 256  # tokens prepared at once: their temporaries stay in cache, and the state carries over all the same
 FEW = 4  # up to so many tokens the recurrence is faster than a chunk
 LARGEST = {torch.float32: 88.0, torch.float64: 709.0}  # whole exponents of e that do not overflow
 FORGOTTEN = -1000.0  # e^-1000 is 0 even in fp64, as e^-inf is, but differences of such exponents are still numbers
@@ -86,14 +86,14 @@ def recurrent_delta_rule(
     """
     q_, k_, v_, beta_, g_, S = _prepare(q, k, v, beta, g, state, scale)
     alpha = g_.exp()  # (..., T, 1 or d_k)
-    outputs = []
+    outputs = Rows(q.shape[-2])
     for t in range(q.shape[-2]):
         q_t, k_t, v_t, beta_t = (x[..., t : t + 1, :] for x in (q_, k_, v_, beta_))  # (..., 1, d)
         S = alpha[..., t, :].unsqueeze(-1) * S  # forget
         held = k_t @ S  # read what the key answers now: (..., 1, d_v)
         S = S + k_t.mT @ (beta_t * (v_t - held))  # write the difference: (..., d_k, d_v)
         outputs.append(q_t @ S)
-    out = torch.cat(outputs, dim=-2) if outputs else v_
+    out = outputs.joined() if q.shape[-2] else v_
     return (out.to(q.dtype), S) if return_state else out.to(q.dtype)
 
 

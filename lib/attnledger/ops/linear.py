@@ -15,6 +15,7 @@ from torch import Tensor
 
 from . import _check
 from ._precision import near_one, own_precision
+from ._rows import Rows
 
 FEW = 1  # up to so many tokens the recurrence is faster than a chunk
 FeatureMap = Callable[[Tensor], Tensor]
@@ -166,14 +167,14 @@ def recurrent_linear_attention(
     ``linear/linear-attention``.
     """
     q_, k_, v_, S, z = _prepare(q, k, v, feature_map, normalize, state)
-    outputs = []
+    outputs = Rows(q.shape[-2])
     for t in range(q.shape[-2]):
         q_t, k_t, v_t = (x[..., t : t + 1, :] for x in (q_, k_, v_))  # (..., 1, d)
         S = S + k_t.mT @ v_t  # (..., d_φ, d_v)
         z = z + k_t.squeeze(-2)  # (..., d_φ)
         o_t = q_t @ S
         outputs.append(_divide(o_t, q_t @ z.unsqueeze(-1)) if normalize else o_t)
-    out = torch.cat(outputs, dim=-2) if outputs else v_
+    out = outputs.joined() if q.shape[-2] else v_
     return _result(out.to(q.dtype), S, z, normalize, return_state)
 
 
@@ -198,7 +199,7 @@ def chunked_linear_attention(
     """
     chunk = _check.at_least("chunk", chunk, 1)
     q_, k_, v_, S, z = _prepare(q, k, v, feature_map, normalize, state)
-    outputs = []
+    outputs = Rows(q.shape[-2])
     for start in range(0, q.shape[-2], chunk):
         Q, K, V = (x[..., start : start + chunk, :] for x in (q_, k_, v_))
         scores = (Q @ K.mT).tril()  # (..., C, C)
@@ -206,7 +207,7 @@ def chunked_linear_attention(
         outputs.append(_divide(O, Q @ z.unsqueeze(-1) + scores.sum(-1, keepdim=True)) if normalize else O)
         S = S + K.mT @ V
         z = z + K.sum(-2)
-    out = torch.cat(outputs, dim=-2) if outputs else v_
+    out = outputs.joined() if q.shape[-2] else v_
     return _result(out.to(q.dtype), S, z, normalize, return_state)
 
 

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from . import _check
 from ._precision import own_precision
+from ._rows import Rows
 
 FEW = 1  # up to so many tokens the recurrence is faster than a chunk
 
@@ -69,12 +70,12 @@ def selective_scan(
     if D is not None:
         _check.gate("D", D, x)
         _check_per_head("D", D, x, (x.shape[-1],), "(d,)")
-    outputs = []
+    outputs = Rows(x.shape[-2])
     for t in range(x.shape[-2]):
         x_t, delta_t, B_t, C_t = (y[..., t : t + 1, :] for y in (x_, delta_, B_, C_))  # (..., 1, d or n)
         S = (delta_t * A_.mT).exp() * S + B_t.mT @ (delta_t * x_t)  # (..., n, d)
         outputs.append(C_t @ S)
-    y = torch.cat(outputs, dim=-2) if outputs else x_
+    y = outputs.joined() if x.shape[-2] else x_
     if D is not None:
         y = y + D.to(computing).unsqueeze(-2) * x_
     return (y.to(x.dtype), S) if return_state else y.to(x.dtype)
@@ -143,12 +144,12 @@ def recurrent_ssd(
     computing, S = _prepare(x, B, C, state)
     x_, a, B_, C_ = (y.to(computing) for y in (x, _log_decay(g, x), B, C))
     a = a.exp()[..., None, None]  # (..., T, 1, 1)
-    outputs = []
+    outputs = Rows(x.shape[-2])
     for t in range(x.shape[-2]):
         x_t, B_t, C_t = (y[..., t : t + 1, :] for y in (x_, B_, C_))  # (..., 1, d or n)
         S = a[..., t, :, :] * S + B_t.mT @ x_t  # (..., n, d)
         outputs.append(C_t @ S)
-    y = torch.cat(outputs, dim=-2) if outputs else x_
+    y = outputs.joined() if x.shape[-2] else x_
     return (y.to(x.dtype), S) if return_state else y.to(x.dtype)
 
 
@@ -177,7 +178,7 @@ def chunked_ssd(
     chunk = _check.at_least("chunk", chunk, 1)
     computing, S = _prepare(x, B, C, state)
     x_, g_, B_, C_ = (y.to(computing) for y in (x, _log_decay(g, x), B, C))
-    outputs = []
+    outputs = Rows(x.shape[-2])
     for start in range(0, x.shape[-2], chunk):
         X, B_c, C_c = (y[..., start : start + chunk, :] for y in (x_, B_, C_))  # (..., c, d or n)
         g_c = g_[..., start : start + chunk]  # (..., c)
@@ -186,7 +187,7 @@ def chunked_ssd(
         scores = (C_c @ B_c.mT).tril_()  # (..., c, c); a later key may be so large that 0 times its score is NaN
         outputs.append(Gamma * (C_c @ S) + (L * scores) @ X)
         S = Gamma[..., -1:, :] * S + (L[..., -1, :, None] * B_c).mT @ X
-    y = torch.cat(outputs, dim=-2) if outputs else x_
+    y = outputs.joined() if x.shape[-2] else x_
     return (y.to(x.dtype), S) if return_state else y.to(x.dtype)
 
 
