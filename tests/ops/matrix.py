@@ -1,7 +1,9 @@
 """What every operator is tried on: lengths around the powers of two, seeded inputs, gradients, and how to compare."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -72,3 +74,18 @@ def routes(monkeypatch: pytest.MonkeyPatch, module: object, *names: str) -> list
 def complains(name: str):
     """A ValueError that names the argument, what it got and what it wants."""
     return pytest.raises(ValueError, match=rf"^{name}.*: got .*, want .*")
+
+
+# Wrong values of the options that softmax attention and its tiled form share: the argument to be named, and how it goes
+# wrong.
+WRONG_OPTIONS = {
+    "causal: a mask": ("causal", lambda a: a | {"causal": torch.ones(4, 6, dtype=torch.bool)}),
+    "causal: None": ("causal", lambda a: a | {"causal": None}),
+    "scale: a word": ("scale", lambda a: a | {"scale": "a"}),
+    "scale: a list": ("scale", lambda a: a | {"scale": [0.5]}),
+    "scale: complex": ("scale", lambda a: a | {"scale": 1j}),
+    "scale: an array": ("scale", lambda a: a | {"scale": np.ones(2)}),
+    "scale: a tensor": ("scale", lambda a: a | {"scale": torch.ones(6)}),
+    "scale: NaN": ("scale", lambda a: a | {"scale": math.nan}),
+    "scale: True": ("scale", lambda a: a | {"scale": True}),
+}

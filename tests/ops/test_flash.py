@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,7 +15,16 @@ from torch.utils._pytree import tree_leaves
 from attnledger.ops.flash import flash_attention, online_softmax
 from attnledger.ops.softmax import attention, merge
 
-from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients, made_elsewhere
+from .matrix import (
+    LENGTHS,
+    WRONG_OPTIONS,
+    Inputs,
+    assert_close,
+    assert_same_gradients,
+    complains,
+    gradients,
+    made_elsewhere,
+)
 
 D, D_V = 8, 5
 TILINGS = ((64, 64), (16, 16), (7, 20), (20, 7), (256, 256))
@@ -564,14 +572,7 @@ WRONG = {
     "block_q: a fraction": ("block_q", lambda a: a | {"block_q": 2.0}),
     "block_k: negative": ("block_k", lambda a: a | {"block_k": -1}),
     "block_k: True": ("block_k", lambda a: a | {"block_k": True}),
-    "causal: a mask": ("causal", lambda a: a | {"causal": torch.ones(4, 6, dtype=torch.bool)}),
-    "causal: None": ("causal", lambda a: a | {"causal": None}),
-    "scale: a word": ("scale", lambda a: a | {"scale": "a"}),
-    "scale: a list": ("scale", lambda a: a | {"scale": [0.5]}),
-    "scale: complex": ("scale", lambda a: a | {"scale": 1j}),
-    "scale: an array": ("scale", lambda a: a | {"scale": np.ones(2)}),
-    "scale: a tensor": ("scale", lambda a: a | {"scale": torch.ones(8)}),
-}
+} | WRONG_OPTIONS
 
 
 @pytest.mark.parametrize("wrong", WRONG)

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch.nn.attention.bias import causal_lower_right
@@ -10,7 +9,16 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attnledger.ops.softmax import attention, attention_weights, merge
 
-from .matrix import LENGTHS, Inputs, assert_close, assert_same_gradients, complains, gradients, made_elsewhere
+from .matrix import (
+    LENGTHS,
+    WRONG_OPTIONS,
+    Inputs,
+    assert_close,
+    assert_same_gradients,
+    complains,
+    gradients,
+    made_elsewhere,
+)
 
 D, D_V = 8, 5
 
@@ -387,16 +395,7 @@ WRONG = {
     "bias: shape": ("bias", lambda a: a | {"bias": torch.zeros(4, 1)}),
     "bias: dtype": ("bias", lambda a: a | {"bias": torch.zeros(4, 6, dtype=torch.float64)}),
     "bias: a number": ("bias", lambda a: a | {"bias": 0.5}),
-    "causal: a mask": ("causal", lambda a: a | {"causal": torch.ones(4, 6, dtype=torch.bool)}),
-    "causal: None": ("causal", lambda a: a | {"causal": None}),
-    "scale: a word": ("scale", lambda a: a | {"scale": "a"}),
-    "scale: a list": ("scale", lambda a: a | {"scale": [0.5]}),
-    "scale: complex": ("scale", lambda a: a | {"scale": 1j}),
-    "scale: an array": ("scale", lambda a: a | {"scale": np.ones(2)}),
-    "scale: a tensor": ("scale", lambda a: a | {"scale": torch.ones(6)}),
-    "scale: NaN": ("scale", lambda a: a | {"scale": math.nan}),
-    "scale: True": ("scale", lambda a: a | {"scale": True}),
-}
+} | WRONG_OPTIONS
 
 
 @pytest.mark.parametrize("wrong", WRONG)
