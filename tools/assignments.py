@@ -250,9 +250,13 @@ def executed(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     from nbclient.exceptions import CellExecutionError
 
     try:
-        quiet = ["--IPKernelApp.log_level=ERROR"]
         client = NotebookClient(
-            notebook, timeout=120, kernel_name="python3", record_timing=False, extra_arguments=quiet
+            notebook,
+            timeout=120,
+            kernel_name="python3",
+            record_timing=False,
+            extra_arguments=["--IPKernelApp.log_level=ERROR"],
+            shutdown_kernel="immediate",  # as in tools/notebooks.py
         )
         client.execute()
     except CellExecutionError as error:

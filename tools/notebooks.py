@@ -128,6 +128,7 @@ def execute(page: Page) -> tuple[list[nbformat.NotebookNode], list[str]]:
         store_widget_state=False,
         coalesce_streams=True,
         extra_arguments=["--IPKernelApp.log_level=ERROR"],
+        shutdown_kernel="immediate",  # asked to end by itself, a kernel may print an error of its own on the way out
         resources={"metadata": {"path": str(page.golden.parent)}},
     )
     try:
