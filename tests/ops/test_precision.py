@@ -41,9 +41,9 @@ OPERATORS = {
     "lsh_buckets": lambda q, k, v: sparse.lsh_buckets(q, buckets=8, rounds=8),
     "lsh_attention": lambda q, k, v: sparse.lsh_attention(q, v, buckets=4, chunk=8),
     "selective_scan": lambda q, k, v: ssm.selective_scan(q, g_channel.exp(), A, k, v),
-    "ssd": lambda q, k, v: ssm.ssd(v, g, k, q),
-    "recurrent_ssd": lambda q, k, v: ssm.recurrent_ssd(v, g, k, q),
-    "chunked_ssd": lambda q, k, v: ssm.chunked_ssd(v, g, k, q, chunk=16),
+    "ssd": lambda q, k, v: ssm.ssd(v, k, q, g=g),
+    "recurrent_ssd": lambda q, k, v: ssm.recurrent_ssd(v, k, q, g=g),
+    "chunked_ssd": lambda q, k, v: ssm.chunked_ssd(v, k, q, g=g, chunk=16),
     "tensor_product": lambda q, k, v: heads.tensor_product(q.unflatten(-1, (2, 4)), k.unflatten(-1, (2, 4))),
 }  # fmt: skip
 # What multiplies no matrices (nor do masks and positions), or does so in fp64, which autocast leaves alone.

@@ -67,8 +67,8 @@ BY_TOKEN_OR_CHUNK = {
     "recurrent linear": recurrent_linear_attention,
     "chunked linear": chunked_linear_attention,
     "selective scan": lambda q, k, v: selective_scan(v, v.exp(), -K[0, :4].exp(), k, q),
-    "recurrent ssd": lambda q, k, v: recurrent_ssd(v, -BETA, k, q),
-    "chunked ssd": lambda q, k, v: chunked_ssd(v, -BETA, k, q),
+    "recurrent ssd": lambda q, k, v: recurrent_ssd(v, k, q, g=-BETA),
+    "chunked ssd": lambda q, k, v: chunked_ssd(v, k, q, g=-BETA),
 }
 
 

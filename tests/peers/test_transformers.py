@@ -154,7 +154,7 @@ def test_mamba2_agrees_with_ssd(T, chunk_size, close, swap):
     skip = D[:, None, None] * x
     given = {"state": state.mT, "return_state": True}
     for form in (recurrent_ssd, ssd):
-        ours, final = form(step[..., None] * x, step * A[:, None], B, C, **given)
+        ours, final = form(step[..., None] * x, B, C, g=step * A[:, None], **given)
         close(ours + skip, out.transpose(1, 2), 6e-6)
         close(final.mT, S, 6e-6)
     rates, skips = A[:, None, None].expand(4, 8, 16), D[:, None].expand(4, 8)

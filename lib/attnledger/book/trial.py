@@ -18,8 +18,8 @@ def trial(answer: Callable, cases: Iterable[tuple], *, tolerance: float = 1e-6, 
     A case is ``(arguments, wanted)`` or ``(arguments, wanted, on)``: `arguments` is a tuple, or a dict of keywords;
     `wanted` is a number, boolean, word, list, array or tensor, a tuple of these for an answer in several parts, or a
     function of what was returned that gives None or what is wrong with it; `on` names the input in messages and is made
-    from the arguments if left out. The answer gets copies, so it may change them. It has five seconds for all cases,
-    and whatever it raises becomes a message: nothing stops *Run all*. A test cell ends in
+    from the arguments if left out. The answer gets copies, so it may change them. It may compute for five seconds, all
+    cases together, and whatever it raises becomes a message: nothing stops *Run all*. A test cell ends in
     ``assert verdict.right, verdict.message`` between the marks of the hidden tests.
     """
 

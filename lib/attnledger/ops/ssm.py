@@ -84,10 +84,10 @@ def selective_scan(
 @own_precision
 def ssd(
     x: Tensor,
-    g: Tensor,
     B: Tensor,
     C: Tensor,
     *,
+    g: Tensor,
     state: Tensor | None = None,
     return_state: bool = False,
     chunk: int | None = None,
@@ -96,15 +96,15 @@ def ssd(
 
     ``S_t = e^{g_t} S_{t−1} + B_tᵀ x_t`` and ``y_t = C_t S_t``. In linear attention's letters ``C`` is q, ``B`` is k and
     ``x`` is v; with ``g = 0`` it is ``linear_attention(C, B, x, feature_map=identity, normalize=False)``. A Mamba-2
-    layer with steps ``Δ (..., T)`` and one number ``A < 0`` per head calls ``ssd(Δ x, Δ A, B, C)``, which is
+    layer with steps ``Δ (..., T)`` and one number ``A < 0`` per head calls ``ssd(Δ x, B, C, g=Δ A)``, which is
     ``selective_scan`` with ``Δ`` and ``A`` alike in all channels, and adds ``D x`` itself.
 
     Args:
         x: ``(..., T, d)``, already multiplied by the step.
-        g: natural-log decay ``(..., T)``, at most 0; the paper's ``A`` after discretisation. −∞ forgets everything. It
-            may be fp32 beside half inputs.
         B: ``(..., T, n)``. Heads that share one ``B`` and ``C``, as Mamba-2's groups do, get an expanded view.
         C: ``(..., T, n)``.
+        g: natural-log decay ``(..., T)``, at most 0; the paper's ``A`` after discretisation. −∞ forgets everything. It
+            may be fp32 beside half inputs.
         state: ``S`` before the first token, ``(..., n, d)``; zeros if None.
         return_state: also return ``S`` after the last token (fp32 for half inputs).
         chunk: tokens per chunk; None takes the recurrence for one token (decoding) and chunks of 64 for more. A chunk
@@ -122,17 +122,17 @@ def ssd(
     _check.floating(x=x)
     _check.matrix("x", x)
     if chunk is None and x.shape[-2] <= FEW:
-        return recurrent_ssd(x, g, B, C, **options)
-    return chunked_ssd(x, g, B, C, **options, chunk=64 if chunk is None else chunk)
+        return recurrent_ssd(x, B, C, g=g, **options)
+    return chunked_ssd(x, B, C, g=g, **options, chunk=64 if chunk is None else chunk)
 
 
 @own_precision
 def recurrent_ssd(
     x: Tensor,
-    g: Tensor,
     B: Tensor,
     C: Tensor,
     *,
+    g: Tensor,
     state: Tensor | None = None,
     return_state: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
@@ -156,10 +156,10 @@ def recurrent_ssd(
 @own_precision
 def chunked_ssd(
     x: Tensor,
-    g: Tensor,
     B: Tensor,
     C: Tensor,
     *,
+    g: Tensor,
     state: Tensor | None = None,
     return_state: bool = False,
     chunk: int = 64,
@@ -201,7 +201,7 @@ def semiseparable_mask(g: Tensor) -> Tensor:
         g: natural-log decay ``(..., T)``, at most 0. −∞ forgets everything.
 
     Returns:
-        ``(..., T, T)`` in the dtype of ``g``, so that ``ssd(x, g, B, C)`` is ``(L * (C @ B.mT)) @ x``.
+        ``(..., T, T)`` in the dtype of ``g``, so that ``ssd(x, B, C, g=g)`` is ``(L * (C @ B.mT)) @ x``.
 
     Raises:
         ValueError: not a floating tensor of at least one axis, or ``g > 0``.

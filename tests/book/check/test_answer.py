@@ -158,8 +158,30 @@ def test_an_endless_loop_that_swallows_errors_is_cut_off(short):
     assert "Does every loop end?" in message(doubled(answer), False)
 
 
-def test_after_a_cut_off_the_next_answer_is_judged_afresh(short):
+def test_a_busy_machine_cuts_off_no_one(short):
+    """Slow by the clock alone: what counts is what the answer computes."""
+
+    def answer(n):
+        time.sleep(0.5)
+        return 2 * n
+
+    assert doubled(answer).right is True
+
+
+def test_waiting_for_ever_is_cut_off(short):
+    def answer(n):
+        end = time.monotonic() + 10
+        while time.monotonic() < end:
+            time.sleep(0.01)
+
+    begin = time.monotonic()
+    assert "Does every loop end?" in message(doubled(answer), False)
+    assert time.monotonic() - begin < 10
+
+
+def test_after_a_cut_off_the_next_answer_is_judged_afresh(short, monkeypatch):
     doubled(endless)
+    monkeypatch.setattr(_answer, "SECONDS", 5)  # for a busy machine
     assert doubled(lambda n: 2 * n).right is True
     time.sleep(0.25)  # nothing of the first is left to strike later
     assert doubled(lambda n: 2 * n).right is True

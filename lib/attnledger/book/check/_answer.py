@@ -5,6 +5,7 @@ import functools
 import html
 import sysconfig
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-SECONDS = 5.0
+SECONDS = 5.0  # that an answer may compute: processor time, so that a busy machine cuts off no one
+PATIENCE = 12  # times as long by the wall clock for an answer that waits or sleeps
 _LIBRARIES = [Path(__file__).parents[2], *(Path(sysconfig.get_path(p)) for p in ("stdlib", "purelib", "platlib"))]
 
 
@@ -37,7 +39,7 @@ class NotAnswered(Exception):
 
 
 class TooSlow(BaseException):
-    """The answer ran longer than `SECONDS`; no `except Exception` of the answer swallows it."""
+    """The answer computed for longer than `SECONDS`; no `except Exception` of the answer swallows it."""
 
 
 def exercise(check: Callable[[Any], str | None]) -> Callable[[Any], Answer]:
@@ -136,22 +138,26 @@ def _trace(error: BaseException) -> str:
 
 
 def _within(seconds: float, check: Callable, answer: Any) -> str | None:
-    """Run ``check(answer)``, raising TooSlow in this thread after `seconds` (also on Windows, unlike signals)."""
+    """Run ``check(answer)``, raising TooSlow in this thread when its time is up (also on Windows, unlike signals)."""
     thread = ctypes.c_ulong(threading.get_ident())
     done = threading.Lock()
-    finished = False
+    ended = threading.Event()
+    begin, computed = time.monotonic(), time.process_time()
 
-    def interrupt() -> None:
-        with done:
-            if not finished:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TooSlow))
+    def watch() -> None:
+        left = seconds
+        while not ended.wait(left):
+            waited = time.monotonic() - begin
+            left = seconds - max(min(time.process_time() - computed, waited), waited / PATIENCE)
+            if left <= 0:
+                with done:
+                    if not ended.is_set():
+                        ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(TooSlow))
+                return
 
-    timer = threading.Timer(seconds, interrupt)
-    timer.daemon = True
-    timer.start()
+    threading.Thread(target=watch, daemon=True).start()
     try:
         return check(answer)
     finally:
         with done:
-            finished = True
-        timer.cancel()
+            ended.set()
