@@ -25,7 +25,8 @@ def colab(tmp_path_factory):
     kernel = folder / "kernels" / "colab"
     kernel.mkdir(parents=True)
     argv = [str(PYTHON), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    spec = {"argv": argv, "display_name": "Colab's stack", "language": "python"}
+    ours = {"PYTHONPATH": os.pathsep.join(map(str, (ROOT / "lib", ROOT)))}  # not what was installed there some day
+    spec = {"argv": argv, "display_name": "Colab's stack", "language": "python", "env": ours}
     (kernel / "kernel.json").write_text(json.dumps(spec), encoding="utf8")
     before = os.environ.get("JUPYTER_PATH")
     os.environ["JUPYTER_PATH"] = os.pathsep.join(filter(None, [str(folder), before]))
